@@ -1,0 +1,1 @@
+"""Local photo libraries: one small protocol, one module per kind of library."""

@@ -1,0 +1,110 @@
+"""What every kind of local library offers. Nothing here reads a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import BinaryIO, Literal, Protocol
+
+import pyarrow as pa
+
+from engine.relations import NAMES
+
+# One row per part of a local asset. A Live Photo is one local_id with the parts 'primary' and 'motion'.
+ENUMERATED = pa.schema(
+    [
+        ("library_id", pa.string()),
+        ("local_id", pa.string()),
+        ("part", pa.string()),
+        ("file_name", pa.string()),
+        ("size", pa.int64()),
+        ("modified_ns", pa.int64()),
+        ("file_identity", pa.string()),  # device and inode, or what the platform has instead
+        ("albums", NAMES),
+        ("checksum", pa.string()),  # only where the library itself knows it (a checksums file), else null
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whether the library can be read whole (spec, Permission guard). ``problems`` name paths; never logged at info."""
+
+    status: Literal["full", "limited"]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What the change log reports since a token. ``expired`` means: unknown, enumerate everything."""
+
+    expired: bool
+    inserted: frozenset[str] = frozenset()
+    updated: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """A whole listing. ``problems`` not empty means it is incomplete: nothing may be concluded from absence.
+
+    ``token`` is the change token taken before the listing began.
+    """
+
+    table: pa.Table
+    token: str | None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        return not self.problems
+
+
+class Library(Protocol):
+    """A local photo library (spec, What the service does, items 3 to 5)."""
+
+    library_id: str
+    kind: str
+    label: str
+    has_change_log: bool  # False: absence is never a confirmed deletion (a checksums file)
+
+    def access(self) -> Access:
+        """Whether everything can be read now. Never raises for what a user can repair."""
+
+    def change_token(self) -> str | None:
+        """A token that stands for now, or None where the library has no change log."""
+
+    def changes_since(self, token: str, known: pa.Table, now: pa.Table) -> Changes:
+        """Changes after ``token``. ``known`` and ``now`` are ENUMERATED rows: the saved and the fresh listing."""
+
+    def enumerate(self) -> Enumeration:
+        """Every local asset. Raises LibraryUnavailable when the library is gone; lesser gaps are ``problems``."""
+
+    def open_bytes(self, local_id: str, part: str) -> BinaryIO:
+        """The bytes of one part, as a stream. Raises OSError."""
+
+    def albums(self) -> dict[str, str]:
+        """Album local identifier to title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """The outcome of hashing one part: a checksum, or the reason there is none."""
+
+    library_id: str
+    local_id: str
+    part: str
+    checksum: str | None
+    size: int
+    modified_ns: int
+    captured_at: int | None = None  # microseconds since 1970, see engine.relations.LOCAL
+    problem: str | None = None
+
+
+class Progress(Protocol):
+    """How a step tells how far it is."""
+
+    def __call__(self, phase: str, done: int, total: int | None) -> None: ...
+
+
+def silent(phase: str, done: int, total: int | None) -> None:
+    """Progress that nobody sees."""
