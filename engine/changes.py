@@ -1,0 +1,179 @@
+"""Local changes: what an enumeration means for the remembered sets (docs/rules.md, section 1).
+
+Works in place on the tables of a partition, in the caller's transaction. What is read, hashed or stored elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.policy import LocalFacts
+from engine.settings import Strictness
+
+if TYPE_CHECKING:
+    import duckdb
+
+# `seen` is what this run read; `ids_*` and `known` compare it with the index of the run before.
+PREPARE = """
+CREATE OR REPLACE TEMP TABLE seen AS
+    SELECT * FROM local WHERE checksum IS NOT NULL;
+CREATE OR REPLACE TEMP TABLE alive AS
+    SELECT DISTINCT checksum FROM seen;
+CREATE OR REPLACE TEMP TABLE seen_ids AS
+    SELECT DISTINCT library_id, local_id FROM local;
+CREATE OR REPLACE TEMP TABLE known AS
+    SELECT library_id, local_id, part, checksum FROM local_index;
+CREATE OR REPLACE TEMP TABLE known_ids AS
+    SELECT DISTINCT library_id, local_id FROM known;
+"""
+
+OBSERVE = """
+CREATE OR REPLACE TEMP TABLE seen_albums AS
+    SELECT checksum, list_sort(list_distinct(flatten(list(coalesce(albums, []))))) AS albums FROM seen GROUP BY checksum;
+UPDATE observed SET albums = s.albums
+    FROM seen_albums s WHERE observed.checksum = s.checksum AND observed.albums IS DISTINCT FROM s.albums;
+INSERT INTO observed (checksum, albums, first_observed_at)
+    SELECT s.checksum, s.albums, $now FROM seen_albums s ANTI JOIN observed o ON o.checksum = s.checksum;
+"""
+
+REAPPEAR = """
+DELETE FROM confirmed_deleted WHERE checksum IN (SELECT checksum FROM alive);
+DELETE FROM detached WHERE checksum IN (SELECT checksum FROM alive);
+DELETE FROM retired WHERE checksum IN (SELECT checksum FROM alive);
+"""
+
+# A vanished id and a new id with the same (part, checksum) set, each the only one with it, are one asset that moved.
+MOVES = """
+CREATE OR REPLACE TEMP TABLE gone_ids AS
+    SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id);
+CREATE OR REPLACE TEMP TABLE moves AS
+    WITH vanished AS (
+        SELECT library_id, local_id, list_sort(list(part || ' ' || checksum)) AS content
+        FROM known SEMI JOIN gone_ids USING (library_id, local_id) GROUP BY ALL
+    ), arrived AS (
+        SELECT library_id, local_id, list_sort(list(part || ' ' || checksum)) AS content
+        FROM seen ANTI JOIN known_ids USING (library_id, local_id) GROUP BY ALL
+    ), vanished_once AS (
+        SELECT content, any_value(library_id) AS library_id, any_value(local_id) AS local_id
+        FROM vanished GROUP BY content HAVING count(*) = 1
+    ), arrived_once AS (
+        SELECT content, any_value(library_id) AS library_id, any_value(local_id) AS local_id
+        FROM arrived GROUP BY content HAVING count(*) = 1
+    )
+    SELECT v.library_id AS old_library, v.local_id AS old_id, a.library_id AS new_library, a.local_id AS new_id
+    FROM vanished_once v JOIN arrived_once a USING (content);
+UPDATE edit_anchors SET library_id = m.new_library, local_id = m.new_id
+    FROM moves m WHERE edit_anchors.library_id = m.old_library AND edit_anchors.local_id = m.old_id;
+DELETE FROM gone_ids USING moves m WHERE gone_ids.library_id = m.old_library AND gone_ids.local_id = m.old_id;
+"""
+
+# A living id without anchors takes what the index has for it (the bytes of before), else what it holds now.
+ANCHOR = """
+CREATE OR REPLACE TEMP TABLE unanchored AS
+    SELECT * FROM seen_ids ANTI JOIN edit_anchors USING (library_id, local_id);
+INSERT INTO edit_anchors (library_id, local_id, checksum)
+    SELECT DISTINCT library_id, local_id, checksum FROM known SEMI JOIN unanchored USING (library_id, local_id);
+INSERT INTO edit_anchors (library_id, local_id, checksum)
+    SELECT DISTINCT library_id, local_id, checksum
+    FROM seen SEMI JOIN unanchored USING (library_id, local_id) ANTI JOIN known_ids USING (library_id, local_id);
+"""
+
+# A row without a checksum was not read: of such an id nothing is known to have retired.
+RETIRE = """
+INSERT INTO retired (checksum, library_id, local_id, run_id)
+    SELECT k.checksum, min({'library': k.library_id, 'id': k.local_id}).library,
+           min({'library': k.library_id, 'id': k.local_id}).id, $run_id
+    FROM known k
+    SEMI JOIN seen_ids USING (library_id, local_id)
+    ANTI JOIN (SELECT library_id, local_id FROM local WHERE checksum IS NULL) USING (library_id, local_id)
+    ANTI JOIN seen s ON s.library_id = k.library_id AND s.local_id = k.local_id AND s.checksum = k.checksum
+    ANTI JOIN edit_anchors e ON e.library_id = k.library_id AND e.local_id = k.local_id AND e.checksum = k.checksum
+    ANTI JOIN alive a ON a.checksum = k.checksum
+    ANTI JOIN confirmed_deleted c ON c.checksum = k.checksum
+    ANTI JOIN retired r ON r.checksum = k.checksum
+    GROUP BY k.checksum;
+"""
+
+# In a complete run the living ids are the seen ones, so everything else's anchors protect nothing.
+CONFIRM = """
+CREATE OR REPLACE TEMP TABLE protected AS
+    SELECT DISTINCT checksum FROM edit_anchors SEMI JOIN seen_ids USING (library_id, local_id);
+CREATE OR REPLACE TEMP TABLE due_retired AS
+    SELECT DISTINCT checksum FROM retired r WHERE run_id <> $run_id
+    AND NOT EXISTS (FROM protected p WHERE p.checksum = r.checksum);
+INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
+    SELECT checksum, $now, 'retired' FROM due_retired ANTI JOIN confirmed_deleted USING (checksum);
+DELETE FROM retired WHERE checksum IN (SELECT checksum FROM due_retired);
+
+CREATE OR REPLACE TEMP TABLE gone AS
+    SELECT checksum FROM (
+        SELECT checksum FROM known SEMI JOIN gone_ids USING (library_id, local_id)
+        UNION
+        SELECT checksum FROM edit_anchors SEMI JOIN gone_ids USING (library_id, local_id)
+    )
+    ANTI JOIN alive USING (checksum) ANTI JOIN protected USING (checksum);
+INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
+    SELECT checksum, $now, 'deleted' FROM gone ANTI JOIN confirmed_deleted USING (checksum);
+DELETE FROM retired WHERE checksum IN (SELECT checksum FROM gone);
+DELETE FROM edit_anchors USING gone_ids g
+    WHERE edit_anchors.library_id = g.library_id AND edit_anchors.local_id = g.local_id;
+"""
+
+LIMBO = """
+INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
+    SELECT checksum, $now, 'limbo' FROM observed
+    ANTI JOIN alive USING (checksum) ANTI JOIN protected USING (checksum)
+    ANTI JOIN confirmed_deleted USING (checksum) ANTI JOIN retired USING (checksum)
+    ANTI JOIN exclusions USING (checksum) ANTI JOIN detached USING (checksum);
+"""
+
+# Only rows that differ are rewritten: a scan that finds ten changes among a million files touches ten rows.
+INDEX = """
+CREATE OR REPLACE TEMP TABLE index_rows AS
+    SELECT library_id, local_id, part, checksum, file_name, size, modified_ns, file_identity, captured_at,
+           coalesce(albums, []) AS albums FROM seen;
+DELETE FROM local_index USING (
+    SELECT library_id, local_id, part FROM (
+        SELECT * FROM local_index SEMI JOIN (
+            SELECT library_id, local_id FROM seen_ids UNION ALL SELECT library_id, local_id FROM leaving
+        ) USING (library_id, local_id)
+        EXCEPT ALL SELECT * FROM index_rows
+    )
+) stale
+    WHERE local_index.library_id = stale.library_id AND local_index.local_id = stale.local_id
+    AND local_index.part = stale.part;
+INSERT INTO local_index
+    SELECT * FROM index_rows EXCEPT ALL SELECT * FROM local_index;
+"""
+
+
+def apply_local_changes(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> None:
+    """Apply section 1 of the rules to the partition's tables that ``con`` holds (state/schema.sql).
+
+    Reads the table or view ``local`` (engine.relations.LOCAL). Spec: Confirmed-deleted lifecycle, Edit handling.
+    """
+    now, run_id = {"now": facts.now}, {"run_id": facts.run_id}
+    con.execute(PREPARE)
+    _run(con, OBSERVE, now)
+    con.execute(REAPPEAR)
+    if not facts.change_log:
+        return
+    con.execute("CREATE OR REPLACE TEMP TABLE leaving (library_id VARCHAR, local_id VARCHAR)")
+    if facts.complete:
+        con.execute(MOVES)
+        con.execute(
+            "INSERT INTO leaving SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id)",
+        )
+    con.execute(ANCHOR)
+    _run(con, RETIRE, run_id)
+    if facts.complete:
+        _run(con, CONFIRM, now | run_id)
+        if not facts.history_lost and facts.strictness is Strictness.TRUSTING:
+            _run(con, LIMBO, now)
+    con.execute(INDEX)
+
+
+def _run(con: duckdb.DuckDBPyConnection, script: str, parameters: dict[str, object]) -> None:
+    """Run statements that take parameters, one by one; each gets those that it names."""
+    for statement in filter(str.strip, script.split(";")):
+        con.execute(statement, {key: value for key, value in parameters.items() if f"${key}" in statement})
