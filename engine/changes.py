@@ -5,6 +5,7 @@ Works in place on the tables of a partition, in the caller's transaction. What i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from engine.policy import LocalFacts
@@ -29,7 +30,8 @@ CREATE OR REPLACE TEMP TABLE known_ids AS
 
 OBSERVE = """
 CREATE OR REPLACE TEMP TABLE seen_albums AS
-    SELECT checksum, list_sort(list_distinct(flatten(list(coalesce(albums, []))))) AS albums FROM seen GROUP BY checksum;
+    SELECT checksum, list_sort(list_distinct(flatten(list(coalesce(albums, []))))) AS albums
+    FROM seen GROUP BY checksum;
 UPDATE observed SET albums = s.albums
     FROM seen_albums s WHERE observed.checksum = s.checksum AND observed.albums IS DISTINCT FROM s.albums;
 INSERT INTO observed (checksum, albums, first_observed_at)
@@ -152,9 +154,9 @@ def apply_local_changes(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> No
 
     Reads the table or view ``local`` (engine.relations.LOCAL). Spec: Confirmed-deleted lifecycle, Edit handling.
     """
-    now, run_id = {"now": facts.now}, {"run_id": facts.run_id}
+    values = {"now": facts.now, "run_id": facts.run_id}
     con.execute(PREPARE)
-    _run(con, OBSERVE, now)
+    _run(con, OBSERVE, values)
     con.execute(REAPPEAR)
     if not facts.change_log:
         return
@@ -165,15 +167,15 @@ def apply_local_changes(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> No
             "INSERT INTO leaving SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id)",
         )
     con.execute(ANCHOR)
-    _run(con, RETIRE, run_id)
+    _run(con, RETIRE, values)
     if facts.complete:
-        _run(con, CONFIRM, now | run_id)
+        _run(con, CONFIRM, values)
         if not facts.history_lost and facts.strictness is Strictness.TRUSTING:
-            _run(con, LIMBO, now)
+            _run(con, LIMBO, values)
     con.execute(INDEX)
 
 
-def _run(con: duckdb.DuckDBPyConnection, script: str, parameters: dict[str, object]) -> None:
+def _run(con: duckdb.DuckDBPyConnection, script: str, parameters: Mapping[str, object]) -> None:
     """Run statements that take parameters, one by one; each gets those that it names."""
     for statement in filter(str.strip, script.split(";")):
         con.execute(statement, {key: value for key, value in parameters.items() if f"${key}" in statement})
