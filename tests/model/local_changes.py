@@ -1,0 +1,212 @@
+"""docs/rules.md, section 1, a second time: plain Python, one function a rule, the simplest code that says it.
+
+Written from that page alone, apart from the engine's SQL. Sections 2 to 5 are in rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from engine.policy import LocalFacts
+from engine.settings import Strictness
+from tests.model.world import Confirmed, Id, LocalRow, Observed, Remembered, Retired, State
+
+
+def hashed(rows: Iterable[LocalRow]) -> list[LocalRow]:
+    """The rows that section 1 reads: those with a checksum."""
+    return [row for row in rows if row.checksum is not None]
+
+
+def alive_checksums(rows: Iterable[LocalRow]) -> set[str]:
+    return {row.checksum for row in rows if row.checksum is not None}
+
+
+def checksums_by_id(rows: Iterable[LocalRow]) -> dict[Id, set[str]]:
+    found: dict[Id, set[str]] = {}
+    for row in rows:
+        if row.checksum is not None:
+            found.setdefault(row.id, set()).add(row.checksum)
+    return found
+
+
+def parts_by_id(rows: Iterable[LocalRow]) -> dict[Id, frozenset[tuple[str, str]]]:
+    return {
+        local_id: frozenset((r.part, r.checksum) for r in rows if r.id == local_id and r.checksum is not None)
+        for local_id in checksums_by_id(rows)
+    }
+
+
+def living_ids(index: Iterable[LocalRow], rows: Iterable[LocalRow], facts: LocalFacts) -> set[Id]:
+    """The ids of the run's rows; what was not seen is presumed alive unless the run is complete with a change log."""
+    living = {row.id for row in hashed(rows)}
+    if facts.complete and facts.change_log:
+        return living
+    return living | {row.id for row in index}
+
+
+def protected_by_anchor(state: State, living: set[Id]) -> set[str]:
+    return {checksum for local_id in living for checksum in state.anchors.get(local_id, frozenset())}
+
+
+def observe(state: State, rows: list[LocalRow], facts: LocalFacts) -> State:
+    """Rule 1.1."""
+    observed = dict(state.observed)
+    for checksum in alive_checksums(rows):
+        albums = frozenset(album for row in rows if row.checksum == checksum for album in row.albums)
+        first = observed[checksum].first_observed_at if checksum in observed else facts.now
+        observed[checksum] = Observed(albums, first)
+    return replace(state, observed=observed)
+
+
+def unconfirm(state: State, rows: list[LocalRow]) -> State:
+    """Rule 1.2."""
+    alive = alive_checksums(rows)
+    return replace(
+        state,
+        confirmed={c: entry for c, entry in state.confirmed.items() if c not in alive},
+        detached=state.detached - alive,
+    )
+
+
+def unretire(state: State, rows: list[LocalRow]) -> State:
+    """The first sentence of rule 1.4."""
+    alive = alive_checksums(rows)
+    return replace(state, retired=frozenset(r for r in state.retired if r.checksum not in alive))
+
+
+def find_moves(state: State, rows: list[LocalRow]) -> dict[Id, Id]:
+    """Rule 1.3: old id to new id."""
+    before, now = parts_by_id(state.index), parts_by_id(rows)
+    vanished = {local_id: parts for local_id, parts in before.items() if local_id not in now}
+    new = {local_id: parts for local_id, parts in now.items() if local_id not in before}
+    moves = {}
+    for old, parts in vanished.items():
+        twins = [local_id for local_id, other in vanished.items() if other == parts]
+        targets = [local_id for local_id, other in new.items() if other == parts]
+        if len(twins) == 1 and len(targets) == 1:
+            moves[old] = targets[0]
+    return moves
+
+
+def move_anchors(state: State, moves: dict[Id, Id]) -> State:
+    """Rule 1.3: the new id takes over the old one's anchors (beside any that it has already)."""
+    anchors = dict(state.anchors)
+    for old, new in moves.items():
+        taken = anchors.pop(old, frozenset())
+        if taken:
+            anchors[new] = anchors.get(new, frozenset()) | taken
+    return replace(state, anchors=anchors)
+
+
+def seed_anchors(state: State, rows: list[LocalRow], living: set[Id]) -> State:
+    """Rule 1.5: from the index where it knows the id, else from what the id holds now."""
+    before, now = checksums_by_id(state.index), checksums_by_id(rows)
+    anchors = dict(state.anchors)
+    for local_id in living:
+        if not anchors.get(local_id):
+            anchors[local_id] = frozenset(before.get(local_id) or now[local_id])
+    return replace(state, anchors=anchors)
+
+
+def note_retired(state: State, rows: list[LocalRow], facts: LocalFacts) -> State:
+    """Rule 1.4, second sentence. An id's anchors are those that it has after this run's seeding."""
+    before, now, alive = checksums_by_id(state.index), checksums_by_id(rows), alive_checksums(rows)
+    noted = set(state.retired)
+    for local_id in before.keys() & now.keys():
+        given_up = before[local_id] - now[local_id] - state.anchors.get(local_id, frozenset())
+        for checksum in given_up - alive - state.confirmed.keys():
+            noted.add(Retired(checksum, *local_id, facts.run_id))
+    return replace(state, retired=frozenset(noted))
+
+
+def confirm(state: State, checksums: set[str], cause: str, facts: LocalFacts) -> State:
+    """Confirms what is not confirmed yet (first write wins); what is confirmed is no longer retired."""
+    fresh = checksums - state.confirmed.keys()
+    return replace(
+        state,
+        confirmed=state.confirmed | {c: Confirmed(facts.now, cause) for c in fresh},
+        retired=frozenset(r for r in state.retired if r.checksum not in checksums),
+    )
+
+
+def confirm_retired(state: State, alive: set[str], anchored: set[str], facts: LocalFacts) -> State:
+    """Rule 1.4: entries of earlier runs, unless the checksum is noted again in this one."""
+    noted_now = {r.checksum for r in state.retired if r.run_id == facts.run_id}
+    earlier = {r.checksum for r in state.retired} - noted_now
+    return confirm(state, earlier - alive - anchored, "retired", facts)
+
+
+def confirm_deleted(state: State, rows: list[LocalRow], gone: set[Id], anchored: set[str], facts: LocalFacts) -> State:
+    """Rule 1.6."""
+    before = checksums_by_id(state.index)
+    lost = {c for local_id in gone for c in before[local_id] | state.anchors.get(local_id, frozenset())}
+    state = confirm(state, lost - alive_checksums(rows) - anchored, "deleted", facts)
+    return replace(state, anchors={k: v for k, v in state.anchors.items() if k not in gone})
+
+
+def confirm_limbo(state: State, alive: set[str], anchored: set[str], facts: LocalFacts) -> State:
+    """Rule 1.7."""
+    known = alive | anchored | state.confirmed.keys() | state.exclusions.keys() | state.detached
+    known |= {r.checksum for r in state.retired}
+    return confirm(state, state.observed.keys() - known, "limbo", facts)
+
+
+def replace_index(state: State, rows: list[LocalRow], facts: LocalFacts) -> State:
+    """Rule 1.8, and the removal of gone index rows of rules 1.3 and 1.6."""
+    if facts.complete:
+        return replace(state, index=frozenset(rows))
+    seen = {row.id for row in rows}
+    return replace(state, index=frozenset(row for row in state.index if row.id not in seen) | frozenset(rows))
+
+
+def apply_local_changes(state: State, all_rows: Iterable[LocalRow], facts: LocalFacts) -> State:
+    """Section 1. Anchors are seeded before retirement is looked at, so that an anchor is never noted as retired."""
+    rows = hashed(all_rows)
+    alive = alive_checksums(rows)
+    state = unretire(unconfirm(observe(state, rows, facts), rows), rows)
+    if not facts.change_log:
+        return state
+    living = living_ids(state.index, rows, facts)
+    moves = find_moves(state, rows) if facts.complete else {}
+    state = seed_anchors(move_anchors(state, moves), rows, living)
+    state = note_retired(state, rows, facts)
+    if facts.complete:
+        anchored = protected_by_anchor(state, living)
+        gone = {row.id for row in state.index} - living - moves.keys()
+        state = confirm_retired(state, alive, anchored, facts)
+        state = confirm_deleted(state, rows, gone, anchored, facts)
+        if not facts.history_lost and facts.strictness is Strictness.TRUSTING:
+            state = confirm_limbo(state, alive, anchored, facts)
+    return replace_index(state, rows, facts)
+
+
+def memory(
+    state: State, rows: Iterable[LocalRow], facts: LocalFacts, names: Iterable[tuple[str, str]]
+) -> dict[str, Remembered]:
+    """What is remembered of each checksum after section 1; checksums of which nothing is remembered are left out."""
+    anchored = protected_by_anchor(state, living_ids(state.index, rows, facts))
+    retired = {r.checksum for r in state.retired} - state.confirmed.keys()
+    indexed = {row.checksum for row in state.index if row.checksum is not None}
+    named: dict[str, set[str]] = {}
+    for checksum, name in names:
+        named.setdefault(checksum, set()).add(name.lower())
+    everything = (
+        state.observed.keys() | state.confirmed.keys() | state.exclusions.keys() | state.detached | anchored | retired
+    ) | (indexed | named.keys())
+    found = {}
+    for checksum in everything:
+        confirmed = state.confirmed.get(checksum)
+        found[checksum] = Remembered(
+            observed=checksum in state.observed,
+            albums=state.observed[checksum].albums if checksum in state.observed else frozenset(),
+            confirmed_at=confirmed.at if confirmed else None,
+            cause=confirmed.cause if confirmed else None,
+            excluded_at=state.exclusions.get(checksum),
+            anchored=checksum in anchored,
+            retired=checksum in retired,
+            detached=checksum in state.detached,
+            indexed=checksum in indexed,
+            names=frozenset(named.get(checksum, ())),
+        )
+    return found
