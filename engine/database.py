@@ -1,0 +1,24 @@
+"""How a DuckDB connection is opened, everywhere: it may spill to a folder of ours, and it fetches nothing, ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+# DuckDB would otherwise look for missing extensions on the network (spec, Privacy).
+OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+
+
+def connect(
+    path: Path | None = None, *, read_only: bool = False, spill: Path | None = None
+) -> duckdb.DuckDBPyConnection:
+    """A connection to a database file, or to memory when ``path`` is None. Raises duckdb.Error."""
+    import duckdb
+
+    config: dict[str, str | bool | int | float | list[str]] = {**OFFLINE}
+    if spill is not None:
+        config["temp_directory"] = str(spill)
+    return duckdb.connect(":memory:" if path is None else str(path), read_only=read_only, config=config)
