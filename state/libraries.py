@@ -1,0 +1,85 @@
+"""The libraries registered in a partition, and what becomes of what they held when one is removed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import UsageError
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One registered library. ``token`` is the change token of its last applied enumeration; None: never yet."""
+
+    library_id: str
+    kind: str
+    label: str
+    config: Mapping[str, Any]
+    added_at: datetime
+    token: str | None = None
+    enumerated_at: datetime | None = None
+
+
+# What only the removed library vouched for is neither alive nor deleted: a person looks at it (docs/rules.md, line 4).
+DETACH = """
+INSERT INTO detached (checksum, library_id, detached_at)
+    SELECT DISTINCT checksum, $library, $now FROM (
+        SELECT checksum FROM local_index WHERE library_id = $library
+        UNION SELECT checksum FROM edit_anchors WHERE library_id = $library
+        UNION SELECT checksum FROM retired WHERE library_id = $library
+    )
+    ANTI JOIN (SELECT checksum FROM local_index WHERE library_id <> $library) USING (checksum)
+    ANTI JOIN detached USING (checksum)
+"""
+
+
+def add(con: duckdb.DuckDBPyConnection, library: Registered) -> None:
+    """Register a library. Raises UsageError when its id is taken."""
+    if any(known.library_id == library.library_id for known in registered(con)):
+        raise UsageError(f"A library named “{library.library_id}” is registered already.", "Choose another --name.")
+    con.execute(
+        "INSERT INTO libraries (library_id, kind, label, config, added_at) VALUES (?, ?, ?, ?, ?)",
+        [library.library_id, library.kind, library.label, json.dumps(dict(library.config)), library.added_at],
+    )
+
+
+def registered(con: duckdb.DuckDBPyConnection) -> list[Registered]:
+    """Every registered library, in the order they were added."""
+    rows = con.execute(
+        "SELECT library_id, kind, label, config, added_at, token, enumerated_at FROM libraries ORDER BY added_at"
+    ).fetchall()
+    return [Registered(row[0], row[1], row[2], json.loads(row[3]), *row[4:]) for row in rows]
+
+
+def remove(con: duckdb.DuckDBPyConnection, library_id: str, now: datetime) -> int:
+    """Forget a library. What it alone held becomes detached: review only. Returns how many checksums that is."""
+    if all(known.library_id != library_id for known in registered(con)):
+        raise UsageError(
+            f"No library is named “{library_id}”.", "`deletion-sync library list` shows the registered ones."
+        )
+    before = _detached(con)
+    con.execute(DETACH, {"library": library_id, "now": now})
+    for table in ("local_index", "edit_anchors", "retired", "libraries"):
+        con.execute(f"DELETE FROM {table} WHERE library_id = ?", [library_id])
+    return _detached(con) - before
+
+
+def save_token(con: duckdb.DuckDBPyConnection, library_id: str, token: str | None, now: datetime) -> None:
+    """Save the change token taken before an enumeration, once all its changes are applied."""
+    con.execute(
+        "UPDATE libraries SET token = ?, enumerated_at = ? WHERE library_id = ?",
+        [token, now, library_id],
+    )
+
+
+def _detached(con: duckdb.DuckDBPyConnection) -> int:
+    row = con.execute("SELECT count(*) FROM detached").fetchone()
+    assert row is not None
+    return int(row[0])
