@@ -32,7 +32,7 @@ def writing_to(path: Path) -> Iterator[None]:
         raise StateUnwritable(f"{path} cannot be written: {reason}.", advice) from error
 
 
-def make_folder(path: Path) -> None:
+def ensure_folder(path: Path) -> None:
     """Makes the folder, and those above it, with mode 0700. A folder that exists keeps its mode."""
     with writing_to(path):
         for folder in [*reversed(path.parents), path]:
@@ -49,9 +49,9 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes) -> None:
     """Replaces the file: readers see the old bytes or the new ones, also after a crash. Raises StateUnwritable."""
-    make_folder(path.parent)
+    ensure_folder(path.parent)
     with writing_to(path):
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)  # 0600
         try:

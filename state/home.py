@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from state.errors import StateCorrupt
-from state.files import read_bytes, write_atomically
+from state.files import read_bytes, write_atomic
 from state.lock import file_lock
 
 
@@ -51,7 +51,7 @@ class Home:
             kept = read_bytes(path)
             if kept is None:
                 made = secrets.token_hex(4)
-                write_atomically(path, f"{made}\n".encode())
+                write_atomic(path, f"{made}\n".encode())
                 return made
         text = kept.decode("ascii", "replace").strip()
         if not re.fullmatch(r"[0-9a-f]{8}", text):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import PartitionBusy
 from state.errors import StateUnwritable
-from state.files import make_folder, writing_to
+from state.files import ensure_folder, writing_to
 
 if TYPE_CHECKING:
     from state.partition import Partition
@@ -95,7 +95,7 @@ def file_lock(path: Path, wait_seconds: float, *, shared: bool = False, why: str
 
 
 def _open(path: Path) -> int:
-    make_folder(path.parent)
+    ensure_folder(path.parent)
     with writing_to(path):
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 

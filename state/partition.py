@@ -16,7 +16,7 @@ from typing import Any
 from engine.address import normalise, sanitized
 from engine.errors import UsageError
 from state.errors import PartitionMismatch, StateCorrupt, StateError
-from state.files import make_folder, read_bytes, sync_folder, write_atomically
+from state.files import ensure_folder, read_bytes, sync_folder, write_atomic
 from state.home import Home
 from state.lock import file_lock, partition_lock
 
@@ -65,7 +65,7 @@ def activate(
     url = normalise(server_url)
     user = None if user_id is None else checked_user_id(user_id)
     base = sanitized(url)
-    make_folder(home.partitions)
+    ensure_folder(home.partitions)
     with file_lock(home.partitions / ".activate.lock", wait_seconds=10):
         claims = _claims(home)
         if user is None:
@@ -114,7 +114,7 @@ def checked_user_id(user_id: str) -> str:
 
 def _entered(home: Home, name: str, url: str, user: str | None, email: str) -> Partition:
     path = home.partitions / name
-    make_folder(path)
+    ensure_folder(path)
     card = _card(path)
     if card is not None and (card["url"] != url or card["user_id"] not in (None, user)):
         raise PartitionMismatch(
@@ -190,4 +190,4 @@ def _no_json(path: Path) -> StateCorrupt:
 
 
 def _write_json(path: Path, value: object) -> None:
-    write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    write_atomic(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
