@@ -70,7 +70,7 @@ def unconfirm(state: State, rows: list[LocalRow]) -> State:
 
 
 def unretire(state: State, rows: list[LocalRow]) -> State:
-    """The first sentence of rule 1.4."""
+    """The first sentence of rule 1.5."""
     alive = alive_checksums(rows)
     return replace(state, retired=frozenset(r for r in state.retired if r.checksum not in alive))
 
@@ -100,7 +100,7 @@ def move_anchors(state: State, moves: dict[Id, Id]) -> State:
 
 
 def seed_anchors(state: State, rows: list[LocalRow], living: set[Id]) -> State:
-    """Rule 1.5: from the index where it knows the id, else from what the id holds now."""
+    """Rule 1.4: from the index where it knows the id, else from what the id holds now."""
     before, now = checksums_by_id(state.index), checksums_by_id(rows)
     anchors = dict(state.anchors)
     for local_id in living:
@@ -110,7 +110,7 @@ def seed_anchors(state: State, rows: list[LocalRow], living: set[Id]) -> State:
 
 
 def note_retired(state: State, rows: list[LocalRow], facts: LocalFacts) -> State:
-    """Rule 1.4, second sentence. An id's anchors are those that it has after this run's seeding."""
+    """Rule 1.5, second sentence."""
     before, now, alive = checksums_by_id(state.index), checksums_by_id(rows), alive_checksums(rows)
     noted = set(state.retired)
     for local_id in before.keys() & now.keys():
@@ -131,7 +131,7 @@ def confirm(state: State, checksums: set[str], cause: str, facts: LocalFacts) ->
 
 
 def confirm_retired(state: State, alive: set[str], anchored: set[str], facts: LocalFacts) -> State:
-    """Rule 1.4: entries of earlier runs, unless the checksum is noted again in this one."""
+    """Rule 1.5: entries of earlier runs, unless the checksum is noted again in this one."""
     noted_now = {r.checksum for r in state.retired if r.run_id == facts.run_id}
     earlier = {r.checksum for r in state.retired} - noted_now
     return confirm(state, earlier - alive - anchored, "retired", facts)
@@ -161,7 +161,7 @@ def replace_index(state: State, rows: list[LocalRow], facts: LocalFacts) -> Stat
 
 
 def apply_local_changes(state: State, all_rows: Iterable[LocalRow], facts: LocalFacts) -> State:
-    """Section 1. Anchors are seeded before retirement is looked at, so that an anchor is never noted as retired."""
+    """Section 1: the state after a run that saw these rows."""
     rows = hashed(all_rows)
     alive = alive_checksums(rows)
     state = unretire(unconfirm(observe(state, rows, facts), rows), rows)
@@ -191,9 +191,8 @@ def memory(
     named: dict[str, set[str]] = {}
     for checksum, name in names:
         named.setdefault(checksum, set()).add(name.lower())
-    everything = (
-        state.observed.keys() | state.confirmed.keys() | state.exclusions.keys() | state.detached | anchored | retired
-    ) | (indexed | named.keys())
+    everything = state.observed.keys() | state.confirmed.keys() | state.exclusions.keys()
+    everything |= state.detached | anchored | retired | indexed
     found = {}
     for checksum in everything:
         confirmed = state.confirmed.get(checksum)

@@ -1,0 +1,67 @@
+"""The engine's SQL against the plain-Python model of docs/rules.md, over random worlds.
+
+What the two promise, apart from agreeing, is in tests/model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from hypothesis import given
+
+from engine.policy import LocalFacts, Policy, RailFacts
+from engine.rails import evaluate
+from tests.model import bridge, local_changes, rules
+from tests.model import strategies as worlds
+from tests.model.profiles import PROFILE
+from tests.model.world import LocalRow, Remembered, ServerAsset, State
+
+Run = tuple[LocalFacts, tuple[LocalRow, ...]]
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with bridge.open_database() as database:
+        yield database
+
+
+def assert_same_decisions(outcome: bridge.Outcome, view: rules.View) -> None:
+    assert outcome.candidates == sorted(a.asset_id for a in rules.candidates(view))
+    assert outcome.scoped == sorted(a.asset_id for a in rules.scoped(view))
+    assert outcome.decisions == sorted(rules.decide(view), key=lambda d: d.asset_id)
+    assert outcome.matched == rules.matched(view)
+
+
+@PROFILE
+@given(state=worlds.states(), run=worlds.runs(), names=worlds.known_names)
+def test_engine_and_model_remember_the_same_after_a_run(
+    con: duckdb.DuckDBPyConnection, state: State, run: Run, names: frozenset[tuple[str, str]]
+) -> None:
+    facts, rows = run
+    expected = local_changes.apply_local_changes(state, rows, facts)
+    after, known = bridge.merge(con, state, rows, facts, names)
+    assert after == expected
+    assert known == local_changes.memory(expected, rows, facts, names)
+
+
+@PROFILE
+@given(known=worlds.memories, rows=worlds.local_rows(), server=worlds.servers(), policy=worlds.policies())
+def test_engine_and_model_decide_the_same(
+    con: duckdb.DuckDBPyConnection,
+    known: dict[str, Remembered],
+    rows: tuple[LocalRow, ...],
+    server: tuple[ServerAsset, ...],
+    policy: Policy,
+) -> None:
+    assert_same_decisions(bridge.decide(con, known, rows, server, policy), rules.View(server, rows, known, policy))
+
+
+@PROFILE
+@given(facts=worlds.rail_facts())
+def test_engine_and_model_trip_the_same_rail(facts: RailFacts) -> None:
+    verdict = evaluate(facts)
+    assert verdict.rail == rules.tripped_rail(facts)
+    assert verdict.passed is (verdict.rail is None)
+    assert bool(verdict.what) is bool(verdict.next_step) is not verdict.passed

@@ -1,0 +1,185 @@
+"""Random worlds for the model and the engine. The alphabets are small, so that things collide.
+
+Nothing here knows a rule; the moments are chosen around the boundaries that the rules have.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from hypothesis import strategies as st
+
+from engine.policy import LocalFacts, Policy, RailFacts
+from engine.settings import Strictness
+from tests.model.world import Confirmed, Id, LocalRow, Observed, Remembered, Retired, ServerAsset, State
+
+NOW = datetime(2026, 1, 31, 12, 0, 0)  # noqa: DTZ001 - the state's timestamps carry no zone
+TAKEN = datetime(2025, 7, 1, 9, 30, 0)  # noqa: DTZ001
+INSTANT = timedelta(microseconds=1)
+
+CHECKSUMS = [letter * 27 + "=" for letter in "ABCDEF"]
+IDS: list[Id] = [(library, local_id) for library in ("L1", "L2") for local_id in ("1", "2", "3", "4")]
+ALBUMS = ["x", "y"]
+ASSETS = ["s1", "s2", "s3", "s4", "s5", "s6"]
+NAMES = ["a.jpg", "A.JPG", "b.heic", "É.jpg", "é.JPG"]
+
+checksums = st.sampled_from(CHECKSUMS)
+names = st.sampled_from(NAMES)
+albums = st.frozensets(st.sampled_from(ALBUMS))
+quarantine_days = st.sampled_from([0, 1, 13, 14, 90]) | st.integers(0, 90)
+# Half of the remembered moments lie an instant around the end of a usual quarantine.
+moments = st.builds(
+    lambda days, instants: NOW - timedelta(days=days) + instants * INSTANT,
+    st.sampled_from([0, 1, 13, 14, 15, 90]),
+    st.integers(-1, 1),
+).filter(lambda moment: moment <= NOW)
+captured = st.none() | st.builds(
+    lambda seconds, part: TAKEN + timedelta(seconds=seconds, microseconds=part),
+    st.integers(0, 4),
+    st.sampled_from([0, 1, 999_999]),
+)
+strictness = st.sampled_from(Strictness)
+known_names = st.frozensets(st.tuples(checksums, names), max_size=6)
+
+
+@st.composite
+def local_rows(draw: st.DrawFn, *, unhashed: bool = False) -> tuple[LocalRow, ...]:
+    """Rows of up to six local ids, some of them Live Photos; with ``unhashed`` some without a checksum."""
+    rows = []
+    content = checksums | st.none() if unhashed else checksums
+    for library_id, local_id in draw(st.lists(st.sampled_from(IDS), unique=True, max_size=6)):
+        name, taken, tags = draw(names), draw(captured), draw(albums)
+        for part in ("primary", "motion") if draw(st.integers(0, 2)) == 0 else ("primary",):
+            size = draw(st.integers(1, 2))
+            rows.append(LocalRow(library_id, local_id, part, draw(content), name, taken, tags, size))
+    return tuple(rows)
+
+
+def confirmations() -> st.SearchStrategy[Confirmed]:
+    return st.builds(Confirmed, moments, st.sampled_from(["deleted", "retired", "limbo"]))
+
+
+@st.composite
+def states(draw: st.DrawFn) -> State:
+    """What a partition may remember, likely or not; but what is confirmed is never also noted as retired."""
+    confirmed = draw(st.dictionaries(checksums, confirmations(), max_size=3))
+    note = st.builds(
+        lambda c, i, run: Retired(c, i[0], i[1], run),
+        checksums,
+        st.sampled_from(IDS),
+        st.sampled_from(["run-0", "run-1"]),
+    )
+    return State(
+        observed=draw(st.dictionaries(checksums, st.builds(Observed, albums, moments))),
+        confirmed=confirmed,
+        anchors=draw(st.dictionaries(st.sampled_from(IDS), st.frozensets(checksums, min_size=1, max_size=2))),
+        retired=frozenset(r for r in draw(st.frozensets(note, max_size=3)) if r.checksum not in confirmed),
+        exclusions=draw(st.dictionaries(checksums, moments, max_size=2)),
+        detached=draw(st.frozensets(checksums, max_size=2)),
+        index=frozenset(draw(local_rows())),
+    )
+
+
+@st.composite
+def local_facts(draw: st.DrawFn) -> LocalFacts:
+    """Facts of the run 'run-1', which may be a second try of a run that noted retirements already."""
+    return LocalFacts(
+        run_id="run-1",
+        now=NOW,
+        complete=draw(st.integers(0, 3)) > 0,
+        change_log=draw(st.integers(0, 4)) > 0,
+        history_lost=draw(st.integers(0, 4)) == 0,
+        strictness=draw(strictness),
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[LocalFacts, tuple[LocalRow, ...]]:
+    """A run's facts with its rows; only an incomplete run has rows without a checksum."""
+    facts = draw(local_facts())
+    return facts, draw(local_rows(unhashed=not facts.complete))
+
+
+@st.composite
+def remembered(draw: st.DrawFn) -> Remembered:
+    """What may be remembered of a checksum. Most are observed; a checksum has at most a few marks."""
+    confirmed = draw(st.none() | confirmations())
+    return Remembered(
+        observed=draw(st.integers(0, 6)) > 0,
+        albums=draw(albums),
+        confirmed_at=confirmed.at if confirmed else None,
+        cause=confirmed.cause if confirmed else None,
+        excluded_at=draw(st.none() | st.none() | st.none() | moments),
+        anchored=draw(st.integers(0, 9)) == 0,
+        retired=confirmed is None and draw(st.integers(0, 3)) == 0,
+        detached=draw(st.integers(0, 9)) == 0,
+        indexed=draw(st.integers(0, 4)) == 0,
+        names=frozenset(name.lower() for name in draw(st.frozensets(names, max_size=2))),
+    )
+
+
+memories = st.dictionaries(checksums, remembered())
+
+
+@st.composite
+def servers(draw: st.DrawFn) -> tuple[ServerAsset, ...]:
+    """Up to six assets: links that are shared, dangling, to themselves, to trashed and to foreign ends."""
+    assets = []
+    for asset_id in draw(st.lists(st.sampled_from(ASSETS), unique=True, max_size=6)):
+        assets.append(
+            ServerAsset(
+                asset_id,
+                draw(checksums),
+                owner_id=draw(st.sampled_from(["me"] * 7 + ["partner"])),
+                file_name=draw(names),
+                live_photo_video_id=draw(st.none() | st.sampled_from([*ASSETS, "gone"])),
+                visibility=draw(st.sampled_from(["timeline"] * 4 + ["hidden", "hidden", "archive", "locked"])),
+                is_trashed=draw(st.integers(0, 4)) == 0,
+                library_id=draw(st.sampled_from([None] * 6 + ["external"])),
+                captured_at=draw(captured),
+                local_captured_at=draw(captured),
+            )
+        )
+    return tuple(assets)
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    scope = st.none() | st.none() | st.frozensets(st.sampled_from(ALBUMS)).map(lambda chosen: tuple(sorted(chosen)))
+    return Policy(
+        user_id="me",
+        now=NOW,
+        strictness=draw(strictness),
+        quarantine_days=draw(quarantine_days),
+        selected_albums=draw(scope),
+        include_external=draw(st.booleans()),
+        change_log=draw(st.integers(0, 4)) > 0,
+        history_lost=draw(st.integers(0, 9)) == 0,
+    )
+
+
+@st.composite
+def rail_facts(draw: st.DrawFn) -> RailFacts:
+    """Mostly facts that trip nothing before the threshold, with each boundary hit exactly."""
+    problems = st.sampled_from([()] * 6 + [("the folder is gone",)])
+    matched = draw(st.sampled_from([0, 1, 99, 100, 101, 500, 1000, 10_000]))
+    percent = draw(st.sampled_from([0.01, 0.07, 0.57, 1, 1.1, 2.5, 50, 100]))
+    floor = draw(st.sampled_from([0, 5, 1000]))
+    around = st.sampled_from([floor, int(percent * matched / 100), 0]).flatmap(
+        lambda n: st.integers(max(0, n - 1), n + 2)
+    )
+    return RailFacts(
+        real=draw(st.booleans()),
+        access_problems=draw(problems),
+        inventory_problems=draw(problems),
+        local_count=draw(st.sampled_from([1, 1, 1, 1, 0, 10])),
+        clock_skew_seconds=draw(st.none() | st.sampled_from([0, 86_400, -86_400, 86_400.5, -86_401])),
+        server_count=draw(st.sampled_from([0, 1, 10])),
+        last_server_count=draw(st.sampled_from([None, 0, 1, 10])),
+        trash_enabled=draw(st.integers(0, 5)) > 0,
+        trash_days=draw(st.sampled_from([30, 30, 7, 6, 0])),
+        to_trash=draw(around),
+        matched=matched,
+        threshold_percent=percent,
+        threshold_floor=floor,
+    )
