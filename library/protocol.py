@@ -59,13 +59,30 @@ class Enumeration:
         return not self.problems
 
 
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells that one part is still the bytes that were listed."""
+
+    size: int
+    modified_ns: int
+    file_identity: str
+
+
 class Library(Protocol):
     """A local photo library (spec, What the service does, items 3 to 5)."""
 
-    library_id: str
-    kind: str
-    label: str
-    has_change_log: bool  # False: absence is never a confirmed deletion (a checksums file)
+    @property
+    def library_id(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def has_change_log(self) -> bool:
+        """False: absence is never a confirmed deletion (a checksums file)."""
 
     def access(self) -> Access:
         """Whether everything can be read now. Never raises for what a user can repair."""
@@ -81,6 +98,9 @@ class Library(Protocol):
 
     def open_bytes(self, local_id: str, part: str) -> BinaryIO:
         """The bytes of one part, as a stream. Raises OSError."""
+
+    def stamp(self, local_id: str, part: str) -> Stamp:
+        """What a listing would show of one part right now. Raises OSError where the part is gone."""
 
     def albums(self) -> dict[str, str]:
         """Album local identifier to title."""

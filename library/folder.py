@@ -1,0 +1,242 @@
+"""A folder of photos as a local library. Hidden and system files are left out; sub-folders are its albums.
+
+Identity and registration live in ``library.identity``, the walk in ``library.tree``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+from library.errors import LibraryUnavailable
+from library.identity import FolderConfig, mount_problems, root_problem
+from library.live_photos import motions_of
+from library.paths import below, to_bytes, to_text
+from library.protocol import ENUMERATED, Access, Changes, Enumeration, Stamp
+from library.tree import Folder, changed_folders, join, walk
+
+_LISTING_ATTEMPTS = 3  # a folder that is being written to is listed again this often
+
+
+@dataclass(frozen=True, slots=True)
+class FolderLibrary:
+    """A registered folder (spec, What the service does, item 5).
+
+    - local id: the relative POSIX path of the file, of the still for a Live Photo (see ``library.paths``).
+    - albums: the file's folder and every folder around it up to the root, which itself is none; so choosing an
+      album chooses what is nested in it.
+    - symbolic links are never followed. One that leads to photos which the tree does not list is a problem, unless
+      it was there at registration: a folder that moved to another disk must not read as deleted.
+    - an empty file is an asset like any other.
+    """
+
+    library_id: str
+    label: str
+    config: FolderConfig = field(repr=False)
+    kind: str = "folder"
+    has_change_log: bool = True
+    _motions: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def access(self) -> Access:
+        """'limited', with each path named, when the root is not the folder it was, a recorded mount is gone, or a
+        folder inside cannot be read (spec, Permission guard)."""
+        gone = root_problem(self.config)
+        if gone is not None:
+            return Access("limited", (gone,))
+        problems = mount_problems(self.config)
+        for folder in walk(self._root):
+            problems.extend(self._folder_problems(folder))
+        return Access("limited" if problems else "full", tuple(problems))
+
+    def change_token(self) -> str:
+        """The identity of the root and how often it was registered, as JSON."""
+        return json.dumps({"root": self._identity, "generation": self.config["generation"]})
+
+    def changes_since(self, token: str, known: pa.Table, now: pa.Table) -> Changes:
+        """The difference of two listings. Expired when the token is not of this root as it is registered now."""
+        if not self._is_own_token(token):
+            return Changes(expired=True)
+        before, after = _parts(known), _parts(now)
+        old_ids, new_ids = {part[0] for part in before}, {part[0] for part in after}
+        differing = {part[0] for part in before ^ after}
+        return Changes(
+            expired=False,
+            inserted=frozenset(new_ids - old_ids),
+            updated=frozenset(differing & old_ids & new_ids),
+            deleted=frozenset(old_ids - new_ids),
+        )
+
+    def enumerate(self) -> Enumeration:
+        """Every media file. Raises LibraryUnavailable when the root is not the folder it was, before or after.
+
+        ``problems`` names each path that could not be read, each mount that came or went, each link that leads
+        away, each photo that a cloud drive keeps elsewhere, and folders that would not stay still.
+        """
+        token = self.change_token()
+        for attempt in range(1, _LISTING_ATTEMPTS + 1):
+            self._require_root()
+            problems = mount_problems(self.config)
+            listing = _Listing(self.library_id)
+            seen: dict[bytes, int] = {}
+            for folder in walk(self._root):
+                problems.extend(self._folder_problems(folder))
+                if folder.problem is None:
+                    seen[folder.path] = folder.modified_ns
+                    problems.extend(listing.add(folder))
+            changed = changed_folders(self._root, seen)
+            self._require_root()
+            if not changed or attempt == _LISTING_ATTEMPTS:
+                break
+        problems.extend(mount_problems(self.config))
+        problems.extend(f"{path}: it changed while it was listed" for path in changed)
+        self._motions.clear()
+        self._motions.update(listing.motions)
+        return Enumeration(listing.table(), token, tuple(dict.fromkeys(problems)))
+
+    def open_bytes(self, local_id: str, part: str) -> BinaryIO:
+        """An unbuffered stream of the file. Raises OSError; a link or anything but a regular file is refused."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not block the open
+        descriptor = os.open(self._path(local_id, part), flags)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(22, "It is not a regular file", local_id)
+        return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0))
+
+    def stamp(self, local_id: str, part: str) -> Stamp:
+        """Size, modification time and device:inode of the file now. Raises OSError."""
+        return stamp_of(os.lstat(self._path(local_id, part)))
+
+    def albums(self) -> dict[str, str]:
+        """Every folder below the root: relative path to name. Raises LibraryUnavailable as ``enumerate`` does."""
+        self._require_root()
+        paths = [to_text(folder.path) for folder in walk(self._root) if folder.path and folder.problem is None]
+        return {path: path.rpartition("/")[2] for path in sorted(paths)}
+
+    @property
+    def _root(self) -> bytes:
+        return to_bytes(self.config["root"])
+
+    @property
+    def _identity(self) -> str:
+        return self.config["marker"] or f"{self.config['filesystem']}/{self.config['inode']}"
+
+    def _is_own_token(self, token: str) -> bool:
+        try:
+            read: Any = json.loads(token)
+        except ValueError:
+            return False
+        return bool(read == {"root": self._identity, "generation": self.config["generation"]})
+
+    def _require_root(self) -> None:
+        gone = root_problem(self.config)
+        if gone is not None:
+            raise LibraryUnavailable(
+                f"The library {self.label!r} is not available: {gone}.",
+                "Connect or mount it, or register the folder again if this is how it should be.",
+            )
+
+    def _folder_problems(self, folder: Folder) -> list[str]:
+        shown = to_text(join(self._root, folder.path))
+        if folder.problem is not None:
+            return [f"{shown}: it cannot be read: {folder.problem}"]
+        problems = [f"{shown}/{to_text(name)}: its photo is not on this computer" for name in folder.placeholders]
+        if folder.is_mount and to_text(folder.path) not in self.config["mounts"]:
+            problems.append(f"{shown}: something is mounted here that was not when the library was registered")
+        for name in folder.links:
+            if to_text(join(folder.path, name)) not in self.config["links"]:
+                problems.append(f"{shown}/{to_text(name)}: a link that leads out of what the library lists")
+        return problems
+
+    def _path(self, local_id: str, part: str) -> bytes:
+        path = below(self._root, local_id)
+        if part == "primary":
+            return path
+        # Known from the listing; after a restart, from one look at the folder.
+        if local_id not in self._motions:
+            folder, _, _ = local_id.rpartition("/")
+            parent = os.path.dirname(path)  # noqa: PTH120  (pathlib knows no bytes)
+            names = os.listdir(parent)  # noqa: PTH208
+            for still, motion in motions_of(names).items():
+                self._motions[f"{folder}/{to_text(still)}" if folder else to_text(still)] = motion
+        if local_id not in self._motions:
+            raise FileNotFoundError(2, "It has no motion video any more", local_id)
+        return join(os.path.dirname(path), self._motions[local_id])  # noqa: PTH120
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp that a listing shows of a file with this status."""
+    return Stamp(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
+
+
+def _parts(rows: pa.Table) -> set[tuple[Any, ...]]:
+    columns = ("local_id", "part", "size", "modified_ns")
+    return set(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))
+
+
+class _Listing:
+    """The columns of a listing while it grows, one entry a part; albums are kept once a folder."""
+
+    __slots__ = ("columns", "folder_albums", "folders", "library_id", "motions")
+
+    def __init__(self, library_id: str) -> None:
+        self.library_id = library_id
+        self.columns: dict[str, list[Any]] = {
+            name: [] for name in ("local_id", "part", "file_name", "size", "modified_ns", "file_identity")
+        }
+        self.folders: list[int] = []
+        self.folder_albums: list[list[str]] = []
+        self.motions: dict[str, bytes] = {}
+
+    def add(self, folder: Folder) -> list[str]:
+        """Add a folder's files; returns what could not be looked at."""
+        folder_id = to_text(folder.path)
+        prefix = f"{folder_id}/" if folder_id else ""
+        number = len(self.folder_albums)
+        names = folder_id.split("/") if folder_id else []
+        self.folder_albums.append(["/".join(names[: n + 1]) for n in range(len(names))])
+        pairs = motions_of([entry.name for entry in folder.files])
+        still_of = {motion: still for still, motion in pairs.items()}
+        local_ids, parts, file_names, sizes, times, identities = self.columns.values()
+        problems = []
+        for entry in folder.files:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # deleted meanwhile: the folder's own time tells, and the listing starts again
+            except OSError as error:
+                problems.append(f"{prefix}{to_text(entry.name)}: it cannot be read: {error.strerror}")
+                continue
+            name = to_text(entry.name)
+            still = still_of.get(entry.name)
+            if still is None:
+                local_ids.append(prefix + name)
+                parts.append("primary")
+            else:
+                local_ids.append(prefix + to_text(still))
+                parts.append("motion")
+                self.motions[local_ids[-1]] = entry.name
+            file_names.append(name)
+            sizes.append(status.st_size)
+            times.append(status.st_mtime_ns)
+            identities.append(f"{status.st_dev}:{status.st_ino}")
+            self.folders.append(number)
+        return problems
+
+    def table(self) -> pa.Table:
+        """ENUMERATED rows, ordered by local id, the primary part first."""
+        rows = len(self.folders)
+        columns = {
+            **{name: pa.array(values, ENUMERATED.field(name).type) for name, values in self.columns.items()},
+            "library_id": pa.repeat(pa.scalar(self.library_id, pa.string()), rows),
+            "albums": pa.array(self.folder_albums, ENUMERATED.field("albums").type).take(
+                pa.array(self.folders, pa.int64())
+            ),
+            "checksum": pa.nulls(rows, pa.string()),
+        }
+        table = pa.table([columns[name] for name in ENUMERATED.names], schema=ENUMERATED)
+        return table.sort_by([("local_id", "ascending"), ("part", "descending")])
