@@ -38,8 +38,8 @@ def parts_by_id(rows: Iterable[LocalRow]) -> dict[Id, frozenset[tuple[str, str]]
 
 
 def living_ids(index: Iterable[LocalRow], rows: Iterable[LocalRow], facts: LocalFacts) -> set[Id]:
-    """The ids of the run's rows; what was not seen is presumed alive unless the run is complete with a change log."""
-    living = {row.id for row in hashed(rows)}
+    """The ids of the run's rows, hashed or not; the unseen ones too unless the run is complete with a change log."""
+    living = {row.id for row in rows}
     if facts.complete and facts.change_log:
         return living
     return living | {row.id for row in index}
@@ -103,7 +103,7 @@ def seed_anchors(state: State, rows: list[LocalRow], living: set[Id]) -> State:
     """Rule 1.4: from the index where it knows the id, else from what the id holds now."""
     before, now = checksums_by_id(state.index), checksums_by_id(rows)
     anchors = dict(state.anchors)
-    for local_id in living:
+    for local_id in living & (before.keys() | now.keys()):
         if not anchors.get(local_id):
             anchors[local_id] = frozenset(before.get(local_id) or now[local_id])
     return replace(state, anchors=anchors)
@@ -160,14 +160,14 @@ def replace_index(state: State, rows: list[LocalRow], facts: LocalFacts) -> Stat
     return replace(state, index=frozenset(row for row in state.index if row.id not in seen) | frozenset(rows))
 
 
-def apply_local_changes(state: State, all_rows: Iterable[LocalRow], facts: LocalFacts) -> State:
+def apply_local_changes(state: State, all_rows: tuple[LocalRow, ...], facts: LocalFacts) -> State:
     """Section 1: the state after a run that saw these rows."""
     rows = hashed(all_rows)
     alive = alive_checksums(rows)
     state = unretire(unconfirm(observe(state, rows, facts), rows), rows)
     if not facts.change_log:
         return state
-    living = living_ids(state.index, rows, facts)
+    living = living_ids(state.index, all_rows, facts)
     moves = find_moves(state, rows) if facts.complete else {}
     state = seed_anchors(move_anchors(state, moves), rows, living)
     state = note_retired(state, rows, facts)
