@@ -59,7 +59,7 @@ class _Job:
     already: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
-    sent: set[str] = field(default_factory=set)
+    sent: set[str] = field(default_factory=set)  # these may have reached the server: read back
     in_doubt: set[str] = field(default_factory=set)  # a request with these may still be at work
     reasons: dict[str, str] = field(default_factory=dict)
     again: list[Unit] = field(default_factory=list)
@@ -155,6 +155,7 @@ def _settle(job: _Job, units: list[Unit]) -> None:
         if attempt < RESENDS:
             job.transport.pause(_PAUSE_SECONDS * 2**attempt)
     for asset_id in _ids(units):
+        job.reasons.pop(asset_id, None)
         (job.unknown if asset_id in job.in_doubt else job.failed)[asset_id] = job.trouble or job.halted
     if units:
         job.halted = job.halted or job.trouble
@@ -169,12 +170,13 @@ def _deliver(job: _Job, units: list[Unit]) -> None:
     if job.before_send is not None:
         job.before_send(tuple(ids))
     try:
-        job.sent.update(ids)
         job.send(ids)
+        job.sent.update(ids)
         state = "in the trash" if job.trashed else "out of the trash"
         job.reasons.update(dict.fromkeys(ids, f"The server said done, but the asset is not {state}."))
     except errors.BadRequest as error:
         if len(units) == 1:
+            job.sent.update(ids)
             job.reasons.update(dict.fromkeys(ids, str(error)))
             return
         half = len(units) // 2
@@ -189,20 +191,15 @@ def _deliver(job: _Job, units: list[Unit]) -> None:
     ) as error:
         job.trouble = str(error)
         job.again.extend(units)
-        if _may_still_work(error):
-            job.in_doubt.update(ids)
-        if isinstance(error, errors.RateLimited) and error.retry_after:
-            job.transport.pause(min(error.retry_after, MAX_RETRY_AFTER))
+        if isinstance(error, errors.RateLimited):
+            job.transport.pause(min(error.retry_after or 0.0, MAX_RETRY_AFTER))
+        elif not isinstance(error, errors.ServerUnreachable) or error.maybe_done:
+            job.sent.update(ids)
+            # The server's own 500 is its last word; a proxy speaks for a server that may be at it yet.
+            job.in_doubt.update(ids if error.status != 500 else ())
     except errors.ServerError as error:  # the key, a permission, a redirect: no later request fares better
         job.halted = str(error)
         job.again.extend(units)
-
-
-def _may_still_work(error: errors.ServerError) -> bool:
-    if isinstance(error, errors.ServerUnreachable):
-        return error.maybe_done
-    # A proxy speaks for a server that may be at it yet; the server's own 500 and 429 are its last word.
-    return not isinstance(error, errors.RateLimited) and error.status != 500
 
 
 def _read_back(job: _Job, ids: list[str], since: float | None) -> set[str]:
