@@ -146,7 +146,7 @@ def _table(library_id: str, checksums: pa.Array) -> pa.Table:
         "local_id": checksums,
         "part": pa.repeat(pa.scalar("primary"), rows),
         "file_name": pa.repeat(pa.scalar(""), rows),
-        "albums": pa.repeat(pa.scalar([], ENUMERATED.field("albums").type), rows),
+        "albums": pa.array([[]] * rows, ENUMERATED.field("albums").type),
         "checksum": checksums,
     }
     return pa.table([columns.get(field.name, pa.nulls(rows, field.type)) for field in ENUMERATED], schema=ENUMERATED)

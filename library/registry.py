@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,8 +32,8 @@ def kinds() -> tuple[str, ...]:
     return tuple(_KINDS)
 
 
-def open_library(library_id: str, kind: str, label: str, config: str) -> Library:
-    """The library of a stored row; ``config`` is the JSON that its registration gave.
+def open_library(library_id: str, kind: str, label: str, config: Mapping[str, Any]) -> Library:
+    """The library of a stored row; ``config`` is what its registration gave.
 
     Reads no photo and not the folder itself. Raises LibraryError for an unknown kind or a damaged configuration.
     """
@@ -43,9 +42,8 @@ def open_library(library_id: str, kind: str, label: str, config: str) -> Library
             f"The library {label!r} is of the unknown kind {kind!r}.", f"Known kinds: {', '.join(_KINDS)}."
         )
     try:
-        read = json.loads(config)
-        return _KINDS[kind](library_id, label, read)
-    except (ValueError, KeyError, TypeError):
+        return _KINDS[kind](library_id, label, config)
+    except (KeyError, TypeError):
         raise LibraryError(
             f"What is remembered of the library {label!r} is damaged.", "Remove the library and register it again."
         ) from None
