@@ -1,4 +1,4 @@
-"""A partition's database: made from schema.sql, migrated, opened for one step at a time. Rules about rows are elsewhere."""
+"""A partition's database: made from schema.sql, migrated, opened for one step at a time. Rules are elsewhere."""
 
 from __future__ import annotations
 

@@ -1,0 +1,187 @@
+"""The global hash cache: what was hashed is not read again, and every file name ever seen of a content is kept.
+
+It is keyed by content and local id, and knows no account; whose photos they are is the partition's. It is only a
+cache: a damaged file is set aside and a new one begun.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from engine.relations import LOCAL
+from state.duck import built, lock_of, opened, set_aside_database, transaction
+from state.errors import StateCorrupt
+from state.files import ensure_folder
+from state.home import Home
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+_ADVICE = "It is set aside, and every file is hashed again."
+
+# Names are frozen: tests pin them. No index: both tables are read and written in bulk.
+SCHEMA = """
+CREATE TABLE hashes (
+    library_id VARCHAR NOT NULL, local_id VARCHAR NOT NULL, part VARCHAR NOT NULL, checksum VARCHAR NOT NULL,
+    size BIGINT, modified_ns BIGINT, file_identity VARCHAR, captured_at TIMESTAMP
+);
+CREATE TABLE names (checksum VARCHAR NOT NULL, file_name VARCHAR NOT NULL);
+"""
+
+COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
+_EXPECTED = {("names", "checksum"), ("names", "file_name")} | {
+    ("hashes", column)
+    for column in (
+        *("library_id", "local_id", "part", "checksum"),
+        *("size", "modified_ns", "file_identity", "captured_at"),
+    )
+}
+
+# Same size and same modification date: the same bytes (spec, Reconciliation run, 1).
+HITS = """
+SELECT l.library_id, l.local_id, l.part, coalesce(l.checksum, h.checksum) AS checksum, l.file_name, l.size,
+       l.modified_ns, l.file_identity, h.captured_at, l.albums
+FROM listing l
+LEFT JOIN hashes h ON h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part
+     AND h.size = l.size AND h.modified_ns = l.modified_ns AND (l.checksum IS NULL OR l.checksum = h.checksum)
+WHERE coalesce(l.checksum, h.checksum) IS NOT NULL
+"""
+
+MISSES = """
+SELECT l.*
+FROM listing l
+ANTI JOIN hashes h ON h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part
+     AND h.size = l.size AND h.modified_ns = l.modified_ns
+WHERE l.checksum IS NULL
+"""
+
+# A write that does not know the capture date of the same bytes must not wipe it.
+FRESH = """
+CREATE TEMP TABLE fresh AS
+SELECT r.library_id, r.local_id, r.part, r.checksum, r.size, r.modified_ns,
+       coalesce(r.file_identity, h.file_identity) AS file_identity,
+       coalesce(r.captured_at, h.captured_at) AS captured_at
+FROM (
+    SELECT DISTINCT ON (library_id, local_id, part) * FROM rows WHERE checksum IS NOT NULL
+    ORDER BY captured_at NULLS LAST, checksum
+) r
+LEFT JOIN hashes h USING (library_id, local_id, part, checksum)
+"""
+
+REPLACE = """
+DELETE FROM hashes USING fresh
+WHERE hashes.library_id = fresh.library_id AND hashes.local_id = fresh.local_id AND hashes.part = fresh.part
+"""
+
+NEW_NAMES = """
+INSERT INTO names
+SELECT DISTINCT checksum, lower(file_name) AS file_name FROM rows
+WHERE checksum IS NOT NULL AND file_name IS NOT NULL AND file_name <> ''
+EXCEPT SELECT checksum, file_name FROM names
+"""
+
+NAME_LISTS = "SELECT checksum, list(file_name ORDER BY file_name) AS names FROM names"
+
+
+def split(home: Home, listing: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Which rows of a listing are hashed already, and which are to be hashed.
+
+    ``listing`` has the columns of library.protocol.ENUMERATED. The first table is LOCAL (engine.relations): a hit has
+    the size and modification date of the cached entry, or its checksum comes from the library itself. The second one
+    is ENUMERATED. A file that was only touched is hashed again, and its old entry stays until then.
+    """
+
+    def work(con: duckdb.DuckDBPyConnection) -> tuple[pa.Table, pa.Table]:
+        con.register("listing", listing)
+        return con.sql(HITS).to_arrow_table().cast(LOCAL), con.sql(MISSES).to_arrow_table().cast(listing.schema)
+
+    return _with_cache(home, work, write=False)
+
+
+def remember(home: Home, rows: pa.Table) -> None:
+    """Keeps the checksums of LOCAL rows and adds their names. A row without a checksum changes nothing.
+
+    A capture date that is known is not wiped by a row of the same bytes without one (lesson 27).
+    """
+
+    def work(con: duckdb.DuckDBPyConnection) -> None:
+        con.register("rows", rows)
+        con.execute(FRESH)
+        con.execute(REPLACE)
+        con.execute("INSERT INTO hashes BY NAME FROM fresh")
+        con.execute(NEW_NAMES)
+
+    _with_cache(home, work, write=True)
+
+
+def remember_names(home: Home, rows: pa.Table) -> None:
+    """Adds the names of rows that have ``checksum`` and ``file_name``, lower case. A name is never taken away."""
+
+    def work(con: duckdb.DuckDBPyConnection) -> None:
+        con.register("rows", rows)
+        con.execute(NEW_NAMES)
+
+    _with_cache(home, work, write=True)
+
+
+def names_for(home: Home, checksums: Iterable[str]) -> pa.Table:
+    """``checksum`` and ``names`` (list, lower case, sorted) of those that have a name."""
+    wanted = list(checksums)
+    query = f"{NAME_LISTS} WHERE checksum IN (SELECT unnest(?)) GROUP BY checksum"
+    return _with_cache(home, lambda con: con.sql(query, params=[wanted]).to_arrow_table(), write=False)
+
+
+def export_names(home: Home, path: Path) -> None:
+    """Writes ``checksum`` and ``names`` of every content to a Parquet file."""
+    query = f"{NAME_LISTS} GROUP BY checksum"
+    _with_cache(home, lambda con: con.sql(query).write_parquet(str(path), compression="zstd"), write=False)
+    path.chmod(0o600)
+
+
+def cached_checksums(home: Home) -> pa.Table:
+    """The distinct checksums of the cache, one column ``checksum`` (spec, item 10: the Indexed statistic)."""
+    query = "SELECT DISTINCT checksum FROM hashes"
+    return _with_cache(home, lambda con: con.sql(query).to_arrow_table(), write=False)
+
+
+def wipe(home: Home) -> None:
+    """Forgets every hash (spec, item 12). The names stay: they protect photos whose bytes changed."""
+    _with_cache(home, lambda con: con.execute("DELETE FROM hashes"), write=True)
+
+
+def _with_cache(home: Home, work: Callable[[duckdb.DuckDBPyConnection], _T], *, write: bool) -> _T:
+    """Does the work in one transaction; where the file turns out to be damaged, in a new one."""
+    path = home.hash_cache
+    ensure_folder(home.root)
+    if not path.exists():
+        _begin_anew(path, None)
+    seen = path.stat().st_ino
+    try:
+        return _in_transaction(path, work, write)
+    except StateCorrupt:
+        _begin_anew(path, seen)
+        return _in_transaction(path, work, write)
+
+
+def _in_transaction(path: Path, work: Callable[[duckdb.DuckDBPyConnection], _T], write: bool) -> _T:
+    with lock_of(path, shared=not write), opened(path, _ADVICE, read_only=not write) as con, transaction(con):
+        if set(con.execute(COLUMNS).fetchall()) != _EXPECTED:
+            raise StateCorrupt(f"{path} is not a hash cache of this program.", _ADVICE)
+        return work(con)
+
+
+def _begin_anew(path: Path, damaged: int | None) -> None:
+    """Makes a new file, unless another process was faster. ``damaged`` is the inode of the one to set aside."""
+    with lock_of(path, shared=False):
+        if path.exists():
+            if path.stat().st_ino != damaged:
+                return
+            _log.warning("The hash cache was damaged and is set aside as %s.", set_aside_database(path).name)
+        with built(path) as con, transaction(con):
+            con.execute(SCHEMA)
