@@ -141,7 +141,7 @@ class FolderLibrary:
             )
 
     def _folder_problems(self, folder: Folder) -> list[str]:
-        shown = to_text(join(self._root, folder.path))
+        shown = to_text(self._root + b"/" + folder.path if folder.path else self._root)
         if folder.problem is not None:
             return [f"{shown}: it cannot be read: {folder.problem}"]
         problems = [f"{shown}/{to_text(name)}: its photo is not on this computer" for name in folder.placeholders]
@@ -209,7 +209,7 @@ class _Listing:
             except FileNotFoundError:
                 continue  # deleted meanwhile: the folder's own time tells, and the listing starts again
             except OSError as error:
-                problems.append(f"{prefix}{to_text(entry.name)}: it cannot be read: {error.strerror}")
+                problems.append(f"{to_text(entry.path)}: it cannot be read: {error.strerror}")
                 continue
             name = to_text(entry.name)
             still = still_of.get(entry.name)

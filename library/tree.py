@@ -43,6 +43,7 @@ def walk(root: bytes) -> Iterator[Folder]:
             status = os.lstat(absolute)
             if not stat.S_ISDIR(status.st_mode):
                 raise NotADirectoryError(20, "Not a directory")
+            os.stat(absolute + b"/.")  # noqa: PTH116  (a folder that shows names and hides what is behind them)
             folder = Folder(path, status.st_mtime_ns, parent_device not in (None, status.st_dev))
             subfolders = _read(root, absolute, folder)
         except OSError as error:
