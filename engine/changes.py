@@ -80,11 +80,11 @@ INSERT INTO edit_anchors (library_id, local_id, checksum)
     FROM seen SEMI JOIN unanchored USING (library_id, local_id) ANTI JOIN known_ids USING (library_id, local_id);
 """
 
-# A row without a checksum was not read: of such an id nothing is known to have retired.
+# A row without a checksum was not read: of such an id nothing is known to have retired. A checksum that was noted before
+# and is given up again is noted again: it is confirmed by the run after the last note.
 RETIRE = """
 INSERT INTO retired (checksum, library_id, local_id, run_id)
-    SELECT k.checksum, min({'library': k.library_id, 'id': k.local_id}).library,
-           min({'library': k.library_id, 'id': k.local_id}).id, $run_id
+    SELECT DISTINCT k.checksum, k.library_id, k.local_id, $run_id
     FROM known k
     SEMI JOIN seen_ids USING (library_id, local_id)
     ANTI JOIN (SELECT library_id, local_id FROM local WHERE checksum IS NULL) USING (library_id, local_id)
@@ -92,8 +92,8 @@ INSERT INTO retired (checksum, library_id, local_id, run_id)
     ANTI JOIN edit_anchors e ON e.library_id = k.library_id AND e.local_id = k.local_id AND e.checksum = k.checksum
     ANTI JOIN alive a ON a.checksum = k.checksum
     ANTI JOIN confirmed_deleted c ON c.checksum = k.checksum
-    ANTI JOIN retired r ON r.checksum = k.checksum
-    GROUP BY k.checksum;
+    ANTI JOIN retired r ON r.checksum = k.checksum AND r.library_id = k.library_id AND r.local_id = k.local_id
+        AND r.run_id = $run_id;
 """
 
 # In a complete run the living ids are the seen ones, so everything else's anchors protect nothing.
@@ -101,8 +101,9 @@ CONFIRM = """
 CREATE OR REPLACE TEMP TABLE protected AS
     SELECT DISTINCT checksum FROM edit_anchors SEMI JOIN seen_ids USING (library_id, local_id);
 CREATE OR REPLACE TEMP TABLE due_retired AS
-    SELECT DISTINCT checksum FROM retired r WHERE run_id <> $run_id
-    AND NOT EXISTS (FROM protected p WHERE p.checksum = r.checksum);
+    SELECT DISTINCT checksum FROM retired
+    ANTI JOIN (SELECT checksum FROM retired WHERE run_id = $run_id) USING (checksum)
+    ANTI JOIN protected USING (checksum);
 INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
     SELECT checksum, $now, 'retired' FROM due_retired ANTI JOIN confirmed_deleted USING (checksum);
 DELETE FROM retired WHERE checksum IN (SELECT checksum FROM due_retired);

@@ -40,7 +40,7 @@ SELECT
     c.cause,
     x.excluded_at,
     coalesce(a.anchored, false) AS anchored,
-    coalesce(r.retired, false) AS retired,
+    coalesce(r.retired, false) AND c.confirmed_at IS NULL AS retired,
     coalesce(d.detached, false) AS detached,
     i.indexed_in,
     coalesce(n.names, []) AS names

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.errors import UsageError
 
@@ -16,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One registered library. ``token`` is the change token of its last applied enumeration; None: never yet."""
+    """One registered library. ``config`` is JSON that only its kind understands. ``token`` is the change token of its last applied enumeration; None: never yet."""
 
     library_id: str
     kind: str
     label: str
-    config: Mapping[str, Any]
+    config: str
     added_at: datetime
     token: str | None = None
     enumerated_at: datetime | None = None
@@ -46,7 +44,7 @@ def add(con: duckdb.DuckDBPyConnection, library: Registered) -> None:
         raise UsageError(f"A library named “{library.library_id}” is registered already.", "Choose another --name.")
     con.execute(
         "INSERT INTO libraries (library_id, kind, label, config, added_at) VALUES (?, ?, ?, ?, ?)",
-        [library.library_id, library.kind, library.label, json.dumps(dict(library.config)), library.added_at],
+        [library.library_id, library.kind, library.label, library.config, library.added_at],
     )
 
 
@@ -55,7 +53,7 @@ def registered(con: duckdb.DuckDBPyConnection) -> list[Registered]:
     rows = con.execute(
         "SELECT library_id, kind, label, config, added_at, token, enumerated_at FROM libraries ORDER BY added_at"
     ).fetchall()
-    return [Registered(row[0], row[1], row[2], json.loads(row[3]), *row[4:]) for row in rows]
+    return [Registered(*row) for row in rows]
 
 
 def remove(con: duckdb.DuckDBPyConnection, library_id: str, now: datetime) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.runs import run_id
-from state.files import make_folder
+from state.files import ensure_folder
 
 if TYPE_CHECKING:
     import duckdb
@@ -45,7 +45,7 @@ COLUMNS = tuple(RunRecord.__slots__)
 
 def create_run_folder(runs_folder: Path, now: datetime, device_id: str) -> str:
     """Make the folder of a new run and return its run id; two runs in one microsecond get two ids."""
-    make_folder(runs_folder)
+    ensure_folder(runs_folder)
     while True:
         name = run_id(now, device_id)
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.database import connect
 from engine.errors import DeletionSyncError
-from state.files import write_atomically
+from state.files import write_atomic
 from tasks.refs import Ref
 
 if TYPE_CHECKING:
@@ -51,9 +51,13 @@ def reference(path: Path) -> Ref:
     """The reference to a Parquet file that is complete."""
     import pyarrow.parquet as pq
 
+    return reference_of_bytes(path, pq.read_metadata(path).num_rows)
+
+
+def reference_of_bytes(path: Path, rows: int) -> Ref:
+    """The reference to a file of any kind that is complete; ``rows`` is what the caller counts in it."""
     with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return Ref(path.name, pq.read_metadata(path).num_rows, digest)
+        return Ref(path.name, rows, hashlib.file_digest(stream, "sha256").hexdigest())
 
 
 def verified(folder: Path, ref: Ref) -> Path:
@@ -73,7 +77,7 @@ def verified(folder: Path, ref: Ref) -> Path:
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write a small document so that it is whole or not there at all."""
-    write_atomically(path, json.dumps(document, indent=1, ensure_ascii=False, default=str).encode() + b"\n")
+    write_atomic(path, json.dumps(document, indent=1, ensure_ascii=False, default=str).encode() + b"\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:

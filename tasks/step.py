@@ -14,9 +14,9 @@ from typing import Any
 class Step:
     """One step of the pipeline.
 
-    ``rule_version`` is set for the pure steps only: it goes into the cache key beside the step's name and the digests of
-    its inputs, and is raised whenever the step's rule changes. Every other step is never cached. ``retries`` is for
-    steps that only read or whose writes are idempotent; tag, delete and journal have none.
+    ``rule_version`` is set for the pure steps only: it goes into the cache key beside the step's name and the digests
+    of its inputs, and is raised whenever the step's rule changes. Every other step is never cached. ``retries`` is
+    for steps that only read or whose writes are idempotent; tag, delete and journal have none.
     """
 
     name: str

@@ -1,0 +1,81 @@
+"""Step 1, enumerate: list every local asset of every library, and say what could not be read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from library.errors import LibraryUnavailable
+from state.db import reading
+from state.libraries import registered
+from state.runs import HISTORY_LOST, get_fact
+from tasks import progress
+from tasks.context import Context, open_context
+from tasks.files import write_json, write_table
+from tasks.refs import Ref, RunRef
+from tasks.step import Step
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LISTING = "listing.parquet"
+FACTS = "enumerate.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What an enumeration found out beside its rows. ``tokens`` were taken before each listing began."""
+
+    rows: int
+    tokens: dict[str, str | None]
+    access_problems: list[str]
+    gaps: list[str]
+    history_lost: bool
+
+
+def enumerate_libraries(run: RunRef) -> Ref:
+    """Write listing.parquet (library.protocol.ENUMERATED) and enumerate.json (spec, item 5.1)."""
+    context = open_context(run)
+    table, facts = list_all(context)
+    write_json(context.folder / FACTS, asdict(facts))
+    return write_table(table, context.folder / LISTING)
+
+
+def list_all(context: Context) -> tuple[pa.Table, Listed]:
+    """Every library's listing in one table (ENUMERATED), with tokens, problems and whether history was lost."""
+    import pyarrow as pa
+
+    from library.protocol import ENUMERATED
+
+    tables: list[pa.Table] = []
+    tokens: dict[str, str | None] = {}
+    access: list[str] = []
+    gaps: list[str] = []
+    expired, nothing = False, ENUMERATED.empty_table()
+    libraries = context.libraries()
+    with reading(context.partition) as con:
+        saved = {row.library_id: row.token for row in registered(con)}
+        lost = get_fact(con, HISTORY_LOST) is not None
+    for done, (library_id, library) in enumerate(libraries.items()):
+        progress.report("enumerate", done, len(libraries))
+        can = library.access()
+        if can.status != "full":
+            access += can.problems
+            continue
+        try:
+            listing = library.enumerate()
+        except LibraryUnavailable as error:
+            access.append(error.what)
+            continue
+        tables.append(listing.table.cast(ENUMERATED))
+        gaps += listing.problems
+        tokens[library_id] = listing.token
+        token = saved.get(library_id)
+        expired |= token is not None and library.changes_since(token, nothing, nothing).expired
+    table = pa.concat_tables(tables) if tables else ENUMERATED.empty_table()
+    progress.report("enumerate", len(libraries), len(libraries))
+    ordered = table.sort_by([("library_id", "ascending"), ("local_id", "ascending"), ("part", "ascending")])
+    return ordered, Listed(table.num_rows, tokens, access, gaps, lost or expired)
+
+
+STEP = Step("enumerate", enumerate_libraries, retries=1)
