@@ -125,7 +125,8 @@ def _modern(name: str, spec: Field, value: Any) -> tuple[Any, list[dict[str, Any
             return value, [] if value in spec.options else [_one_of(spec.options, path)]
         case "date":
             if not isinstance(value, str) or not ZONED.fullmatch(value):
-                return None, [_bad_format("datetime", ZONED, path, "Invalid ISO datetime")]
+                message = f"Invalid input: expected ISO 8601 datetime string, received {_type_name(value)}"
+                return None, [_bad_format("datetime", ZONED, path, message)]
             return _moment(value), []
         case "email":
             if not isinstance(value, str) or not EMAIL.fullmatch(value):
