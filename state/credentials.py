@@ -73,7 +73,10 @@ def _dotenv(path: Path) -> dict[str, str | None]:
     bindings = list(parse_stream(io.StringIO(text)))
     for binding in bindings:
         if binding.error:
+            statement = binding.original.string
+            blank = statement[: len(statement) - len(statement.lstrip())].count("\n")  # lines before the statement
             raise UsageError(
-                f"Line {binding.original.line} of {path} is malformed.", "Write it as NAME=value, quotes in pairs."
+                f"Line {binding.original.line + blank} of {path} is malformed.",
+                "Write it as NAME=value, quotes in pairs.",
             )
     return {binding.key: binding.value for binding in bindings if binding.key}

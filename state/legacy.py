@@ -59,8 +59,9 @@ def import_legacy(partition: Partition, now: datetime) -> Imported | None:
     """Reads in an earlier client's files that lie in the partition's folder, once, into a database without rows.
 
     The files are kept as ``<name>.imported``, so that a rebuilt database does not take in their old dates again. There
-    is no index yet, so the next run sends its candidates to review. None: there was nothing to do. Takes the partition's
-    lock, so call it before a run does.     Raises StateCorrupt naming file and line, and then nothing was imported. ``now`` is UTC without a zone.
+    is no index yet, so the next run sends its candidates to review. None: there was nothing to do. ``now`` is UTC
+    without a zone. Takes the partition's lock: call it before a run does.
+    Raises StateCorrupt naming file and line, and then nothing was imported; PartitionBusy.
     """
     present = [partition.path / n for n in (EVER_SEEN, CONFIRMED, EXCLUSIONS) if (partition.path / n).exists()]
     if not present:
