@@ -16,6 +16,7 @@ from library.media_types import media_kind
 
 _MAX_READS = 20_000  # an ordinary header takes a few thousand; a damaged one could go round for ever
 _MAX_BOXES = 200
+_MAX_MARKS = 200
 _QUICKTIME_EPOCH = 2_082_844_800  # seconds from 1904 to 1970
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXIF_TIME = re.compile(r"\s*(\d{4})[:-](\d\d)[:-](\d\d)[ T](\d\d):(\d\d):(\d\d)")
@@ -69,17 +70,43 @@ def _still_time(head: memoryview) -> int | None:
     import exifread
 
     logging.getLogger("exifread").setLevel(logging.CRITICAL + 1)  # it logs what it cannot read, with content
+    start = _tiff_start(bytes(head))
+    if start is None:
+        return None
     tags: dict[str, Any] = exifread.process_file(
-        cast(BinaryIO, _Header(head)), details=False, extract_thumbnail=False, stop_tag="OffsetTimeDigitized"
+        cast(BinaryIO, _Header(head[start:])), details=False, extract_thumbnail=False, stop_tag="OffsetTimeDigitized"
     )
-    for time_tag, offset_tag in (
-        ("EXIF DateTimeOriginal", "EXIF OffsetTimeOriginal"),
-        ("EXIF DateTimeDigitized", "EXIF OffsetTimeDigitized"),
-    ):
-        taken = _exif_time(str(tags.get(time_tag, "")), str(tags.get(offset_tag, "")))
-        if taken is not None:
-            return taken
+    for group in ("EXIF", "Image"):  # a CR3 file keeps the Exif tags in a structure of their own
+        for which in ("Original", "Digitized"):
+            text, offset = (str(tags.get(f"{group} {tag}{which}", "")) for tag in ("DateTime", "OffsetTime"))
+            taken = _exif_time(text, offset)
+            if taken is not None:
+                return taken
     return None
+
+
+def _tiff_start(head: bytes) -> int | None:
+    """Where the TIFF structure begins that EXIF is: at 0 in TIFF and most RAW files, else behind one of the marks that
+    JPEG, PNG, WebP, HEIF, JPEG XL and camera files put before it. exifread knows fewer containers than that."""
+    if head[:2] in (b"II", b"MM"):
+        return 0
+    is_heif = head[4:8] == b"ftyp"
+    starts = []
+    for order in (b"II*\0", b"MM\0*"):
+        at = head.find(order)
+        for _ in range(_MAX_MARKS):
+            if at < 0:
+                break
+            before = head[max(0, at - 8) : at]
+            if (
+                before.endswith((b"Exif\0\0", b"eXIf", b"CMT2"))
+                or before[:4] == b"EXIF"
+                or (is_heif and before[4:] == bytes(4))
+            ):
+                starts.append(at)
+                break
+            at = head.find(order, at + 1)
+    return min(starts, default=None)
 
 
 def _exif_time(text: str, offset: str) -> int | None:
