@@ -30,7 +30,7 @@ UNKNOWN_EXIF += ("city", "state", "country", "projectionType", "rating")
 def asset_json(sim: Simulator, asset: Asset, *, exif: bool = False) -> dict[str, Any]:
     """An asset as a search lists it: no tags and no deletion date."""
     video = asset.type == "VIDEO"
-    width, height = VIDEO_SIZE if video else IMAGE_SIZE
+    width, height = (VIDEO_SIZE if video else IMAGE_SIZE) if asset.processed else (None, None)
     item: dict[str, Any] = {
         "id": asset.asset_id,
         "createdAt": stamp(asset.created_at),
@@ -74,15 +74,16 @@ def asset_json(sim: Simulator, asset: Asset, *, exif: bool = False) -> dict[str,
 def full_asset_json(sim: Simulator, asset: Asset) -> dict[str, Any]:
     """An asset as GET /api/assets/{id} shows it: with its owner, exif and tags."""
     owner = sim.users[asset.owner_id]
+    tags = [sim.tags_by_id[tag_id] for tag_id in asset.tags]
     item = asset_json(sim, asset, exif=True) | {
         "owner": partner_json(owner),
-        "tags": [tag_json(sim.tags_by_id[one], nested=True) for one in sorted(asset.tags)],
+        "tags": [tag_json(tag, nested=True) for tag in sorted(tags, key=lambda tag: (tag.created_at, tag.value))],
         "stack": None,
     }
     return item if sim.modern else item | {"unassignedFaces": []}
 
 
-def _exif_json(asset: Asset, width: int, height: int) -> dict[str, Any]:
+def _exif_json(asset: Asset, width: int | None, height: int | None) -> dict[str, Any]:
     return dict.fromkeys(UNKNOWN_EXIF) | {
         "make": "Simulated",
         "model": "Camera",
