@@ -80,8 +80,8 @@ INSERT INTO edit_anchors (library_id, local_id, checksum)
     FROM seen SEMI JOIN unanchored USING (library_id, local_id) ANTI JOIN known_ids USING (library_id, local_id);
 """
 
-# A row without a checksum was not read: of such an id nothing is known to have retired. A checksum that was noted before
-# and is given up again is noted again: it is confirmed by the run after the last note.
+# A row without a checksum was not read: of such an id nothing is known to have retired. A checksum that was noted
+# before and is given up again is noted again: it is confirmed by the run after the last note.
 RETIRE = """
 INSERT INTO retired (checksum, library_id, local_id, run_id)
     SELECT DISTINCT k.checksum, k.library_id, k.local_id, $run_id

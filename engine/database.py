@@ -1,4 +1,7 @@
-"""How a DuckDB connection is opened, everywhere: it may spill to a folder of ours, and it fetches nothing, ever."""
+"""How a DuckDB connection is opened, everywhere: it may spill to a folder of ours, and it fetches nothing, ever.
+
+A table that a query names is one that was put there: Python variables of the same name are not looked at.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ if TYPE_CHECKING:
     import duckdb
 
 # DuckDB would otherwise look for missing extensions on the network (spec, Privacy).
-OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+ALWAYS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
 
 
 def connect(
@@ -18,7 +25,7 @@ def connect(
     """A connection to a database file, or to memory when ``path`` is None. Raises duckdb.Error."""
     import duckdb
 
-    config: dict[str, str | bool | int | float | list[str]] = {**OFFLINE}
+    config: dict[str, str | bool | int | float | list[str]] = {**ALWAYS}
     if spill is not None:
         config["temp_directory"] = str(spill)
     return duckdb.connect(":memory:" if path is None else str(path), read_only=read_only, config=config)

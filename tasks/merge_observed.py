@@ -48,7 +48,10 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
         con.execute(
             f"CREATE OR REPLACE TEMP VIEW local AS FROM read_parquet({quoted(verified(context.folder, local))})"
         )
-        con.execute(f"CREATE OR REPLACE TEMP VIEW names AS FROM read_parquet({quoted(names)})")
+        con.execute(
+            "CREATE OR REPLACE TEMP VIEW names AS "
+            f"SELECT checksum, unnest(names) AS file_name FROM read_parquet({quoted(names)})"
+        )
         apply_local_changes(con, facts)
         if facts.complete and facts.change_log:
             for library_id, token in listed["tokens"].items():
