@@ -109,10 +109,10 @@ def _version(con: duckdb.DuckDBPyConnection, partition: Partition) -> int:
     import duckdb
 
     try:
-        row = con.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-        assert row is not None
-        version = int(row[0])
-    except (duckdb.CatalogException, AssertionError, ValueError):
+        # fetchall: a result that is not read to its end keeps the connection from being used otherwise.
+        rows = con.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchall()
+        version = int(rows[0][0])
+    except (duckdb.CatalogException, IndexError, ValueError):
         raise StateCorrupt(f"{partition.database} is not a database of this program.", _ADVICE) from None
     if version > SCHEMA_VERSION:
         raise StateTooNew(

@@ -66,14 +66,24 @@ def write_atomic(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
 
 
-def read_bytes(path: Path) -> bytes | None:
-    """The file's bytes, or None where there is no such file. Raises StateUnreadable for every other reason."""
+@contextlib.contextmanager
+def reading_from(path: Path) -> Iterator[None]:
+    """Turns an OSError inside into StateUnreadable, except that of a file that is not there."""
     try:
-        return path.read_bytes()
+        yield
     except FileNotFoundError:
-        return None
+        raise
     except OSError as error:
         raise StateUnreadable(
             f"{path} cannot be read: {error.strerror or type(error).__name__}.",
             "Give your user permission to read it, and run it again.",
         ) from error
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """The file's bytes, or None where there is no such file. Raises StateUnreadable for every other reason."""
+    with reading_from(path):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None

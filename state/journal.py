@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from state.files import ensure_folder, sync_folder, writing_to
+from state.files import ensure_folder, reading_from, sync_folder, writing_to
 from state.lock import file_lock
 from state.partition import Partition
 
@@ -125,11 +125,16 @@ def read(partition: Partition) -> JournalContents:
 
 
 def stream(partition: Partition) -> Iterator[Line]:
-    """The journal line by line, in constant memory. What is appended meanwhile is not part of it."""
-    path = partition.journal
-    if not path.exists():
-        return
-    with path.open("rb") as file:
+    """The journal line by line, in constant memory. What is appended meanwhile is not part of it.
+
+    An absent journal is empty; one that is there and cannot be read is StateUnreadable.
+    """
+    with reading_from(partition.journal):
+        try:
+            journal = partition.journal.open("rb")
+        except FileNotFoundError:
+            return
+    with journal as file:
         with locked(partition):  # never in the middle of another process's line
             left = os.fstat(file.fileno()).st_size
         prev = hashlib.sha256(b"").hexdigest()

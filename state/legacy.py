@@ -173,20 +173,18 @@ def _merge(
     con.register("in_confirmed", confirmed)
     seen = con.execute(
         "INSERT INTO observed SELECT checksum, albums, ? FROM in_observed ANTI JOIN observed USING (checksum)", [now]
-    ).fetchone()
+    ).fetchall()
     stamped = con.execute(
         "INSERT INTO confirmed_deleted SELECT checksum, confirmed_at, 'deleted' FROM in_confirmed"
         " ANTI JOIN confirmed_deleted USING (checksum)"
-    ).fetchone()
+    ).fetchall()
     standing = {row[0] for row in con.execute("SELECT checksum FROM exclusions").fetchall()}
     fresh = [e for e in found.exclusions if replace or e.checksum not in standing]
     con.execute("DELETE FROM exclusions WHERE checksum IN (SELECT unnest(?))", [[e.checksum for e in fresh]])
     insert_exclusions(con, fresh)
     if fresh:
         append(partition, [added(fresh, now)])
-    assert seen is not None
-    assert stamped is not None
-    return Imported(int(seen[0]), int(stamped[0]), len({e.checksum for e in fresh} - standing))
+    return Imported(int(seen[0][0]), int(stamped[0][0]), len({e.checksum for e in fresh} - standing))
 
 
 def _counts_as_first(con: duckdb.DuckDBPyConnection, why: str) -> None:
@@ -196,8 +194,8 @@ def _counts_as_first(con: duckdb.DuckDBPyConnection, why: str) -> None:
 
 
 def _has_rows(con: duckdb.DuckDBPyConnection) -> bool:
-    row = con.execute("SELECT EXISTS (FROM observed) OR EXISTS (FROM confirmed_deleted)").fetchone()
-    return row is not None and bool(row[0])
+    (row,) = con.execute("SELECT EXISTS (FROM observed) OR EXISTS (FROM confirmed_deleted)").fetchall()
+    return bool(row[0])
 
 
 def _json(value: object) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from engine.errors import PartitionBusy
 from state import db, duck
 from state.db import migrate, reading, writing
-from state.errors import StateCorrupt, StateTooNew, StateUnwritable
+from state.errors import StateCorrupt, StateTooNew, StateUnreadable, StateUnwritable
 from state.exclusions import add, list_exclusions, remove
 from state.home import Home
 from state.journal import Record, append, rfc3339
@@ -336,6 +336,13 @@ def test_a_rebuilt_database_has_the_exclusions_of_the_journal_back(partition: Pa
     assert [e.checksum for e in before] == [checksum(1)]
     with reading(partition) as con:
         assert get_fact(con, HISTORY_LOST) is not None
+
+
+def test_lesson_48_no_database_is_rebuilt_beside_a_journal_that_cannot_be_read(partition: Partition) -> None:
+    partition.journal.mkdir()  # the exclusions in it would be lost without a word
+    with pytest.raises(StateUnreadable):
+        list_exclusions(partition)
+    assert not partition.database.exists()
 
 
 def test_a_first_database_beside_decisions_only_is_not_a_rebuilt_one(partition: Partition) -> None:
