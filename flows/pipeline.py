@@ -234,6 +234,10 @@ def _planned(context: Context, content: dict[str, Any]) -> Summary:
     notes = tuple(read_json(context.folder / fetch_server_assets.FACTS)["notes"])
     if context.facts["forced_dry_run"]:
         notes = ("This was the first run here, so nothing was trashed: it was a dry run.", *notes)
+    if counts["held"]:
+        notes = (*notes, f"{counts['held']} confirmed deletions wait in quarantine.")
+    if counts["review"]:
+        notes = (*notes, f"{counts['review']} need your review and are not trashed by themselves.")
     if not counts["delete"]:
         return summarize(context, NOTHING, digest=content["digest"], counts=counts, notes=notes)
     return summarize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from engine import decide
 from tasks.context import open_context
 from tasks.files import relations, write_relation
@@ -20,4 +22,10 @@ def classify(run: RunRef, scoped: Ref, server: Ref, local: Ref, memory: Ref) -> 
         return write_relation(con, decide.classify(con, policy), context.folder / DECISION)
 
 
-STEP = Step("classify", classify, rule_version=1)
+def rule_facts(run: RunRef) -> dict[str, object]:
+    """What this step's outcome depends on beside its input files."""
+    context = open_context(run)
+    return asdict(context.policy(history_lost=history_lost(context)))
+
+
+STEP = Step("classify", classify, rule_version=1, rule_facts=rule_facts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from engine import decide
 from tasks.context import open_context
 from tasks.files import relations, write_relation
@@ -20,4 +22,11 @@ def diff(run: RunRef, server: Ref, local: Ref, memory: Ref) -> Ref:
         return write_relation(con, decide.diff(con, policy), context.folder / CANDIDATES)
 
 
-STEP = Step("diff", diff, rule_version=1)
+def rule_facts(run: RunRef) -> dict[str, object]:
+    """What this step's outcome depends on beside its input files."""
+    context = open_context(run)
+    facts = asdict(context.policy(history_lost=history_lost(context)))
+    return {name: facts[name] for name in ("user_id", "include_external")}
+
+
+STEP = Step("diff", diff, rule_version=1, rule_facts=rule_facts)

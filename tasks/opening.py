@@ -6,6 +6,7 @@ Nothing is written to a partition before the server has answered once.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,7 @@ def open_run(
         "dry_run": dry_run or not first_dry_run_done,
         "forced_dry_run": not dry_run and not first_dry_run_done,
         "started_at": iso(started.replace(tzinfo=None)),
+        "started_system": time.time(),
         "user_id": partition.user_id,
         "checksums_file": None if checksums_file is None else str(checksums_file.absolute()),
         "settings": settings_file.load(partition).model_dump(mode="json"),

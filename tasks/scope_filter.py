@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from engine import decide
 from tasks.context import open_context
 from tasks.files import relations, write_relation
@@ -20,4 +22,11 @@ def scope_filter(run: RunRef, candidates: Ref, memory: Ref) -> Ref:
         return write_relation(con, decide.scope_filter(con, policy), context.folder / SCOPED)
 
 
-STEP = Step("scope_filter", scope_filter, rule_version=1)
+def rule_facts(run: RunRef) -> dict[str, object]:
+    """What this step's outcome depends on beside its input files."""
+    context = open_context(run)
+    facts = asdict(context.policy(history_lost=history_lost(context)))
+    return {name: facts[name] for name in ("selected_albums",)}
+
+
+STEP = Step("scope_filter", scope_filter, rule_version=1, rule_facts=rule_facts)

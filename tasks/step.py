@@ -5,9 +5,11 @@ The direct way calls the function; flows.prefect_way makes a Prefect task of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from tasks.refs import RunRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Step:
     name: str
     function: Callable[..., Any]
     rule_version: int | None = None
+    rule_facts: Callable[[RunRef], Mapping[str, object]] | None = None  # what a pure step depends on beside its files
     retries: int = 0
 
     def __call__(self, *arguments: Any) -> Any:

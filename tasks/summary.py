@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def summarize(
 ) -> Summary:
     """Write summary.json and the run's row. A finished dry run counts as the partition's first one (spec, item 8.3)."""
     now = clock.naive_now()
-    duration = max(0, round((now - context.started_at).total_seconds() * 1000))
+    duration = max(0, round((time.time() - context.facts["started_system"]) * 1000))
     rail = verdict.rail if verdict is not None else None
     if verdict is not None and not verdict.passed:
         notes = (verdict.what, *notes)

@@ -1,4 +1,4 @@
-"""A small world for end-to-end tests: a folder of real files, a simulated server on a socket, a state folder, a clock."""
+"""A small world for end-to-end tests: a folder of real files, a simulated server on a socket, state, and a clock."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class World:
         for name in names:
             (self.folder / name).unlink()
 
-    def set(self, **settings: object) -> None:
+    def change_settings(self, **settings: object) -> None:
         """Change settings of the partition's file."""
         _, partition = find_partition()
         known = json.loads(partition.settings_file.read_text()) if partition.settings_file.exists() else {}
