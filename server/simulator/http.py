@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 COMPRESSED_FROM = 1024  # bytes
 START_SECONDS = 30.0
+TURNS_TO_CLOSE = 10  # of the event loop, in which aborted connections close their sockets
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ async def _answer(site: _Site, request: HttpRequest) -> Response:
         if fault.delay is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(site.ending.wait(), fault.delay)
+                return Response()  # the server stops: the request that hung never takes effect
         if fault.before_effect and not spoiled:
             reply = respond(sim, incoming)
         if fault.drop_connection:
@@ -134,7 +136,7 @@ def serving(sim: Simulator, *, port: int = 0, tls: bool = False) -> Iterator[str
             folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory()))
             _write_certificate(folder / "cert.pem", folder / "key.pem")
             settings = {"ssl_certfile": folder / "cert.pem", "ssl_keyfile": folder / "key.pem"}
-        listener = cleanup.enter_context(socket.create_server(("127.0.0.1", port), backlog=128))
+        listener = cleanup.enter_context(_listener(port))
         site = _Site(sim)
         site.server = uvicorn.Server(
             uvicorn.Config(
@@ -161,6 +163,19 @@ def serving(sim: Simulator, *, port: int = 0, tls: bool = False) -> Iterator[str
         yield f"{'https' if tls else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
 
 
+def _listener(port: int) -> socket.socket:
+    """A listening socket. Its protocol is named, or asyncio would leave Nagle's delay of 40 ms per answer on."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
 async def _run(site: _Site, listener: socket.socket, started: threading.Event) -> None:
     """uvicorn without its ticking loop and its unhurried shutdown: tests start and stop many servers."""
     server = site.server
@@ -179,7 +194,8 @@ async def _run(site: _Site, listener: socket.socket, started: threading.Event) -
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.sleep(0)
+    for _ in range(TURNS_TO_CLOSE):
+        await asyncio.sleep(0)
 
 
 def _write_certificate(certificate_path: Path, key_path: Path) -> None:
