@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from state.errors import StateUnwritable
 from state.home import Home
-from state.journal import Record, append, decision, fold, read, rfc3339, state_of_run, stream
+from state.journal import Record, append, decision, fold, locked, read, rfc3339, state_of_run, stream
 from state.partition import Partition
 from tests.state.helpers import NOW, checksum, finish, partition_in, process
 
@@ -232,3 +233,18 @@ def test_the_names_in_the_file_are_frozen(partition: Partition, tmp_path: Path) 
     ]
     assert partition.journal.name == "deletion-journal.jsonl"
     assert partition_in(Home(tmp_path / "home")).database.name == "state.duckdb"
+
+
+def test_an_append_waits_for_the_one_before_it(partition: Partition) -> None:
+    written = threading.Event()
+
+    def write() -> None:
+        append(partition, [outcome(1)])
+        written.set()
+
+    with locked(partition):
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert not written.wait(0.2)
+    assert written.wait(20)
+    thread.join()
