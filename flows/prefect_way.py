@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.privacy import apply_settings
@@ -42,28 +41,28 @@ def call(step: Step, *arguments: Any) -> Any:
     if step.rule_version is None:
         return task_of(step)(*arguments)
     run: RunRef = arguments[0]
+    made_by: str
+    ref: Ref
     made_by, ref = task_of(step)(*arguments)
-    if made_by == run.run_id or _brought(run, made_by, ref):
+    if _brought(run, made_by, ref):
         return ref
     # What the cache remembers is no longer on disk: do the work.
     return task_of(step).with_options(refresh_cache=True)(*arguments)[1]
 
 
 @cache
-def task_of(step: Step) -> Task[..., Any]:
-    """The task of a step: its name in the UI is the step's name."""
-    make: Any = task
-    retrying: dict[str, Any] = {
-        "retries": step.retries,
-        "retry_delay_seconds": exponential_backoff(2) if step.retries else None,
-        "retry_jitter_factor": 0.5 if step.retries else None,
-        "retry_condition_fn": passes_by_itself if step.retries else None,
-    }
+def task_of(step: Step) -> Any:
+    """The task of a step (prefect.Task): its name in the UI is the step's name."""
+    retrying: dict[str, Any] = {}
+    if step.retries:
+        retrying = {
+            "retries": step.retries,
+            "retry_delay_seconds": exponential_backoff(2),
+            "retry_jitter_factor": 0.5,
+            "retry_condition_fn": passes_by_itself,
+        }
     if step.rule_version is None:
-        made: Task[..., Any] = make(
-            step.function, name=step.name, cache_policy=NO_CACHE, persist_result=False, **retrying
-        )
-        return made
+        return task(name=step.name, cache_policy=NO_CACHE, persist_result=False, **retrying)(step.function)
 
     def pure(run: RunRef, *inputs: Ref) -> tuple[str, Ref]:
         return run.run_id, step.function(run, *inputs)
@@ -71,8 +70,7 @@ def task_of(step: Step) -> Task[..., Any]:
     def key(_: TaskRunContext, parameters: dict[str, Any]) -> str:
         return cache_key(step, parameters["run"], parameters["inputs"])
 
-    made = make(pure, name=step.name, cache_key_fn=key, persist_result=True, **retrying)
-    return made
+    return task(name=step.name, cache_key_fn=key, persist_result=True, **retrying)(pure)
 
 
 def cache_key(step: Step, run: RunRef, inputs: tuple[Ref, ...]) -> str:
@@ -91,16 +89,18 @@ def passes_by_itself(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
 
 
 def _brought(run: RunRef, made_by: str, ref: Ref) -> bool:
-    """Bring a cached file from the run that made it; False when it is not there or is not what it was."""
+    """Have the file in this run's folder, from the run that made it; False when it is not what it was any more."""
     context = open_context(run)
     target = context.folder / ref.name
     try:
         source = verified(run_folder(context.partition, made_by), ref)
     except DeletionSyncError:
         return False
+    if source == target:
+        return True
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-    return Path(target).exists()
+    return True

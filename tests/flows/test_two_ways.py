@@ -1,0 +1,104 @@
+"""One pipeline, two ways to run it: directly, and as Prefect flows with a running or an ephemeral server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from flows.privacy import UNLESS_SET
+from tests.world import small_world
+
+ROOT = Path(__file__).parents[2]
+STEPS = ["enumerate", "hash", "merge_observed", "fetch_server_assets", "diff", "scope_filter", "classify", "rails"]
+
+
+def told(root: Path, monkeypatch: pytest.MonkeyPatch, way: str, **environment: str) -> list[dict[str, Any]]:
+    """What the story's runs ended with, and what the server saw, for one way."""
+    root.mkdir()
+    with small_world(root, monkeypatch) as world:
+        clock_file = root / "clock"
+        clock_file.write_text(world.now.isoformat())
+        world.simulator.clock = lambda: type(world.now).fromisoformat(clock_file.read_text())
+        for number in range(6):
+            world.backed_up(f"IMG_{number}.JPG")
+        world.live_photo("IMG_90")
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.flows.story", way, str(world.folder), str(clock_file)],
+            env={**clean, "PREFECT_HOME": str(root / "prefect"), "PYTHONPATH": str(ROOT), **environment},
+            capture_output=True, text=True, timeout=240, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        seen: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+        requests = [[r.method, r.path.split("?")[0]] for r in world.simulator.mutations()]
+        return [*seen, {"trashed": sorted(world.trashed()), "mutations": requests}]
+
+
+def comparable(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without what differs between any two runs: ids, times, the partition's name in the digest, and the way."""
+    own = {"run_id", "started_at", "durationMs", "digest", "way"}
+    kept = [{key: value for key, value in part.items() if key not in own} for part in seen]
+    for part in kept:
+        part["next_step"] = str(part.get("next_step", "")).split("--run-id")[0]
+        part["mutations"] = [method for method, _ in part.get("mutations", [])]
+    return kept
+
+
+@pytest.fixture(scope="module")
+def directly(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return told(tmp_path_factory.mktemp("direct") / "d", monkeypatch, "direct")
+
+
+def test_the_story_goes_as_it_should(directly: list[dict[str, Any]]) -> None:
+    first, held, planned, applied, again, restored, after, journal, server = directly
+    assert (first["outcome"], first["dry_run"]) == ("nothing to do", True)
+    assert (held["counts"]["held"], held["counts"]["delete"]) == (2, 0)
+    assert (planned["outcome"], planned["counts"]["to_trash"]) == ("planned", 3)
+    assert (applied["outcome"], applied["counts"]["trashed"]) == ("trashed", 2)
+    assert again["error"] == "ConfirmationNeeded"
+    assert (restored["outcome"], after["outcome"]) == ("restored", "nothing to do")
+    assert server["trashed"] == []
+    statuses = [status for status, _ in journal["journal"]]
+    assert statuses == [
+        *("approve", "planned", "planned", "tagged", "tagged", "trashed", "trashed", "run_finished"),
+        *("exclude_add", "restored", "restored"),
+    ]
+
+
+def test_with_a_running_prefect_server_the_outcomes_are_the_same_and_the_steps_are_task_runs(
+    directly: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: str
+) -> None:
+    seen = told(tmp_path / "p", monkeypatch, "prefect", PREFECT_API_URL=prefect_server)
+    assert comparable(seen) == comparable(directly)
+    with httpx.Client(base_url=f"{prefect_server}/", trust_env=False, timeout=30) as api:
+        flow_runs = api.post("flow_runs/filter", json={"sort": "START_TIME_ASC"}).json()
+        states = [[run["state_type"], run["state"]["message"]] for run in flow_runs]
+        assert [kind for kind, _ in states] == ["COMPLETED"] * 4 + ["FAILED"] + ["COMPLETED"] * 2
+        assert [message for kind, message in states if kind == "COMPLETED"] == [
+            *("nothing to do", "nothing to do", "planned 2, review needed", "trashed 2", "restored 2", "nothing to do"),
+        ]
+        of_first = {"flow_runs": {"id": {"any_": [flow_runs[0]["id"]]}}, "sort": "EXPECTED_START_TIME_ASC"}
+        names = [run["name"].rsplit("-", 1)[0] for run in api.post("task_runs/filter", json=of_first).json()]
+        assert names == STEPS
+        everything = json.dumps(api.post("task_runs/filter", json={}).json() + flow_runs)
+        logs = json.dumps(api.post("logs/filter", json={}).json())
+        artifacts = api.post("artifacts/filter", json={}).json()
+    for text in (everything, logs):
+        assert "IMG_" not in text and os.environ.get("SERVER_API_KEY", "no key set") not in text
+    assert any("IMG\\_1.JPG" in artifact["data"] and "Plan digest" in artifact["data"] for artifact in artifacts)
+
+
+def test_with_the_ephemeral_server_the_outcomes_are_the_same(
+    directly: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert UNLESS_SET["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] == "120"
+    seen = told(tmp_path / "e", monkeypatch, "prefect")
+    assert comparable(seen) == comparable(directly)
