@@ -109,9 +109,9 @@ def seed_anchors(state: State, rows: list[LocalRow], living: set[Id]) -> State:
     return replace(state, anchors=anchors)
 
 
-def note_retired(state: State, rows: list[LocalRow], facts: LocalFacts) -> State:
+def note_retired(state: State, rows: list[LocalRow], alive: set[str], facts: LocalFacts) -> State:
     """Rule 1.5, second sentence."""
-    before, now, alive = checksums_by_id(state.index), checksums_by_id(rows), alive_checksums(rows)
+    before, now = checksums_by_id(state.index), checksums_by_id(rows)
     noted = set(state.retired)
     for local_id in before.keys() & now.keys():
         given_up = before[local_id] - now[local_id] - state.anchors.get(local_id, frozenset())
@@ -137,11 +137,11 @@ def confirm_retired(state: State, alive: set[str], anchored: set[str], facts: Lo
     return confirm(state, earlier - alive - anchored, "retired", facts)
 
 
-def confirm_deleted(state: State, rows: list[LocalRow], gone: set[Id], anchored: set[str], facts: LocalFacts) -> State:
+def confirm_deleted(state: State, alive: set[str], gone: set[Id], anchored: set[str], facts: LocalFacts) -> State:
     """Rule 1.6."""
     before = checksums_by_id(state.index)
     lost = {c for local_id in gone for c in before[local_id] | state.anchors.get(local_id, frozenset())}
-    state = confirm(state, lost - alive_checksums(rows) - anchored, "deleted", facts)
+    state = confirm(state, lost - alive - anchored, "deleted", facts)
     return replace(state, anchors={k: v for k, v in state.anchors.items() if k not in gone})
 
 
@@ -160,6 +160,13 @@ def replace_index(state: State, rows: list[LocalRow], facts: LocalFacts) -> Stat
     return replace(state, index=frozenset(row for row in state.index if row.id not in seen) | frozenset(rows))
 
 
+def seen_whole(rows: Iterable[LocalRow]) -> list[LocalRow]:
+    """The rows of ids without an unhashed row. What is half seen gives nothing up: it keeps its index rows."""
+    rows = list(rows)
+    unhashed = {row.id for row in rows if row.checksum is None}
+    return [row for row in rows if row.id not in unhashed]
+
+
 def apply_local_changes(state: State, all_rows: tuple[LocalRow, ...], facts: LocalFacts) -> State:
     """Section 1: the state after a run that saw these rows."""
     rows = hashed(all_rows)
@@ -167,18 +174,19 @@ def apply_local_changes(state: State, all_rows: tuple[LocalRow, ...], facts: Loc
     state = unretire(unconfirm(observe(state, rows, facts), rows), rows)
     if not facts.change_log:
         return state
+    whole = seen_whole(all_rows)
     living = living_ids(state.index, all_rows, facts)
-    moves = find_moves(state, rows) if facts.complete else {}
-    state = seed_anchors(move_anchors(state, moves), rows, living)
-    state = note_retired(state, rows, facts)
+    moves = find_moves(state, whole) if facts.complete else {}
+    state = seed_anchors(move_anchors(state, moves), whole, living)
+    state = note_retired(state, whole, alive, facts)
     if facts.complete:
         anchored = protected_by_anchor(state, living)
         gone = {row.id for row in state.index} - living - moves.keys()
         state = confirm_retired(state, alive, anchored, facts)
-        state = confirm_deleted(state, rows, gone, anchored, facts)
+        state = confirm_deleted(state, alive, gone, anchored, facts)
         if not facts.history_lost and facts.strictness is Strictness.TRUSTING:
             state = confirm_limbo(state, alive, anchored, facts)
-    return replace_index(state, rows, facts)
+    return replace_index(state, whole, facts)
 
 
 def memory(

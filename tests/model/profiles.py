@@ -1,4 +1,4 @@
-"""How many random worlds each property is tried on: HYPOTHESIS_PROFILE is 'default' or 'thorough'."""
+"""How many random worlds each property is tried on: HYPOTHESIS_PROFILE is 'quick' (the default) or 'thorough'."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("quick", max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
-PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+def _settings(quick: int, thorough: int) -> settings:
+    examples = thorough if _THOROUGH else quick
+    return settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+PROFILE = _settings(150, 20_000)
+# One run, but one of several promises that look at the same kind of world.
+PROFILE_OF_PROMISES = _settings(50, 20_000)
+# A history is two to six runs.
+PROFILE_OF_WALKS = _settings(25, 5_000)
