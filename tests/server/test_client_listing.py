@@ -13,6 +13,7 @@ import pytest
 from engine.errors import UsageError
 from engine.relations import SERVER
 from server import errors
+from server.listing import pages
 from server.rows import rows
 from tests.server.client_support import BOTH, NORMAL, TAKEN, World, checksum, world
 
@@ -213,11 +214,15 @@ def test_a_page_that_leads_nowhere_is_an_error_and_not_an_end(assets: object) ->
 
 
 def test_a_listing_that_goes_in_circles_ends_in_an_error() -> None:
-    page = {"assets": {"items": [item()], "nextPage": "2"}}
-    with world() as w:
-        w.sim.faults.add("POST", "/api/search", status=200, body=page, times=None)
+    with world(scopes=NORMAL) as w:
+        for following in ("2", "1"):
+            page = {"assets": {"items": [item()], "nextPage": following}}
+            w.sim.faults.add("POST", "/api/search", status=200, body=page)
+        seen = pages(w.server._transport, {}, "timeline", 1000)
+        assert next(seen)
+        assert next(seen)
         with pytest.raises(errors.AnswerMalformed, match="leads nowhere"):
-            w.server.fetch_assets(w.user)
+            next(seen)
 
 
 @pytest.mark.parametrize(

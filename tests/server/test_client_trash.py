@@ -195,6 +195,15 @@ def test_only_what_is_not_in_the_trash_is_sent_again(version: str) -> None:
         assert deletes(w) == [ids, ids[1:]]
 
 
+def test_after_a_cut_the_other_half_waits_until_the_server_was_asked() -> None:
+    with world() as w:
+        ids = w.add("x", 8)
+        w.sim.faults.add("DELETE", "/api/assets", status=400, body={"message": GONE})
+        w.sim.faults.add("DELETE", "/api/assets", drop_connection=True)
+        assert w.server.trash_units([(i,) for i in ids]).trashed == set(ids)
+        assert deletes(w) == [ids, ids[:4], ids]
+
+
 def test_a_hang_before_the_effect_that_stays_is_unknown_and_not_failed() -> None:
     with world(timeout=0.3) as w:
         ids = w.add("x", 2)
