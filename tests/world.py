@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,8 @@ class World:
     def backed_up(self, name: str, content: bytes | None = None, **fields: object) -> str:
         """A local file that the server has too; returns the asset id."""
         digest = self.write(name, content)
-        self.ids[name] = self.simulator.add_asset(self.user_id, checksum=digest, file_name=Path(name).name, **fields)
+        asset: dict[str, Any] = {"checksum": digest, "file_name": Path(name).name, **fields}
+        self.ids[name] = self.simulator.add_asset(self.user_id, **asset)
         return self.ids[name]
 
     def live_photo(self, stem: str) -> tuple[str, str]:

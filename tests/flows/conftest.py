@@ -31,7 +31,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         **{name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")},
         **ALWAYS, **UNLESS_SET, "PREFECT_HOME": str(home),
     }  # fmt: skip
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    listen = ["--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    command = [sys.executable, "-m", "prefect", "server", "start", *listen]
     log = (home / "server.log").open("wb")
     process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=home, start_new_session=True)
     url = f"http://127.0.0.1:{port}/api"

@@ -1,6 +1,6 @@
 """Two identical reconciliations and a third after the first two runs' files are gone; prints what each planned.
 
-    python -m tests.flows.twice CLOCK_FILE
+python -m tests.flows.twice CLOCK_FILE
 """
 
 from __future__ import annotations
