@@ -1,0 +1,163 @@
+"""`library add`, `library list` and `library remove`: which folders hold the photos that are still there."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.asking import confirm
+from cli.options import AsJson, Yes
+from cli.output import day, emit, note, plural, say, table
+from cli.place import here
+from engine.errors import DeletionSyncError, UsageError
+
+if TYPE_CHECKING:
+    from state.libraries import Registered
+    from state.partition import Partition
+
+app = typer.Typer(help="The local photo libraries.", rich_markup_mode=None, no_args_is_help=True)
+
+KIND = "folder"
+_LONGEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A registered library as it is now. ``access``: full or limited; ``problems`` say why it is limited."""
+
+    name: str
+    library_id: str
+    kind: str
+    place: str
+    added_at: datetime
+    enumerated_at: datetime | None
+    access: str
+    problems: tuple[str, ...]
+
+
+@app.command("add")
+def add(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder that holds the photos.")],
+    name: Annotated[str | None, typer.Option("--name", help="What to call it; the folder's name by default.")] = None,
+) -> int:
+    """Register a folder of photos. A small hidden marker file is written into it."""
+    from library.identity import MARKER_NAME, load_folder_config, register_folder
+    from library.paths import to_text
+    from state import journal, libraries
+    from state.db import reading, writing
+    from state.lock import partition_lock
+    from tasks.clock import naive_now, now
+
+    partition = here().partition
+    label = name if name is not None else to_text(os.fsencode(folder.resolve().name))
+    if not label.strip() or not label.isprintable() or len(label) > _LONGEST:
+        raise UsageError("That name cannot be used.", f"Give --name with 1 to {_LONGEST} printable characters.")
+    with partition_lock(partition, "library add"):
+        with reading(partition) as con:
+            known = libraries.registered(con)
+        if any(row.label == label for row in known):
+            raise UsageError(f"A library is named “{label}” already.", "Choose another --name.")
+        others = [load_folder_config(json.loads(row.config), row.label) for row in known if row.kind == KIND]
+        config = register_folder(folder, others)
+        library_id = f"{KIND}-{secrets.token_hex(4)}"
+        journal.append(partition, [journal.decision("library_add", now(), {"library_id": library_id, "name": label})])
+        with writing(partition) as con:
+            libraries.add(con, libraries.Registered(library_id, KIND, label, json.dumps(config), naive_now()))
+    say(f"Registered “{label}”: {config['root']}")
+    if config["marker"] is None:
+        note("No marker could be written there, so the folder is known by its place on the disk alone.")
+    else:
+        note(
+            f"The hidden file {MARKER_NAME.decode()} in it tells this folder from an empty mount point. "
+            "Leave it there; without it every run aborts."
+        )
+    return 0
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> int:
+    """List the registered libraries, and whether they can be read now."""
+    found = libraries_of(here().partition)
+    if as_json:
+        emit({"libraries": found})
+        return 0
+    if not found:
+        say("No library is registered. Add one with `deletion-sync library add FOLDER`.")
+        return 0
+    table(
+        ["name", "kind", "place", "last enumerated", "access"],
+        [[x.name, x.kind, x.place, day(x.enumerated_at) or "never", x.access] for x in found],
+    )
+    for line in (problem for x in found for problem in x.problems):
+        note(line)
+    return 0
+
+
+@app.command("remove")
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The library, as `library list` names it.")],
+    yes: Yes = False,
+) -> int:
+    """Forget a library. What only it held goes to your review, never to the trash."""
+    from state import journal, libraries
+    from state.db import writing
+    from state.lock import partition_lock
+    from tasks.clock import naive_now, now
+
+    partition = here().partition
+    library = _named(partition, name)
+    confirm(
+        f"“{library.label}” will not be read any more. Its files stay. Photos that only it held are shown for your "
+        "review from now on; no run trashes them by itself.",
+        yes=yes,
+    )
+    with partition_lock(partition, "library remove"):
+        details = {"library_id": library.library_id, "name": library.label}
+        journal.append(partition, [journal.decision("library_remove", now(), details)])
+        with writing(partition) as con:
+            detached = libraries.remove(con, library.library_id, naive_now())
+    say(f"Removed “{library.label}”. {plural(detached, 'checksum')} that only it held will be shown for review.")
+    return 0
+
+
+def libraries_of(partition: Partition) -> list[Shown]:
+    """Every registered library with its access as of now. A damaged registration counts as limited."""
+    from state.db import reading
+    from state.libraries import registered
+
+    with reading(partition) as con:
+        rows = registered(con)
+    return [_shown(row) for row in rows]
+
+
+def _shown(row: Registered) -> Shown:
+    from library.registry import open_library
+
+    config = json.loads(row.config)
+    try:
+        can = open_library(row.library_id, row.kind, row.label, config).access()
+        access, problems = str(can.status), can.problems
+    except DeletionSyncError as error:
+        access, problems = "limited", (str(error),)
+    place = str(config.get("root") or config.get("path") or "")
+    return Shown(row.label, row.library_id, row.kind, place, row.added_at, row.enumerated_at, access, problems)
+
+
+def _named(partition: Partition, name: str) -> Registered:
+    from state.db import reading
+    from state.libraries import registered
+
+    with reading(partition) as con:
+        rows = registered(con)
+    for row in rows:
+        if row.label == name:
+            return row
+    known = ", ".join(f"“{row.label}”" for row in rows) or "none"
+    raise UsageError(f"No library is named “{name}”.", f"Registered: {known}.")

@@ -1,0 +1,80 @@
+"""`settings show` and `settings set`. What a setting means is engine.settings'."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from cli.options import AsJson
+from cli.output import emit, note, say, table
+from cli.place import here
+
+app = typer.Typer(help="The settings of this server and account.", rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.command("show")
+def show(as_json: AsJson = False) -> int:
+    """Show every setting: its value, default, range and meaning."""
+    from state import settings_file
+
+    partition = here().partition
+    rows = described(settings_file.load(partition).model_dump(mode="json"))
+    if as_json:
+        emit({"file": str(partition.settings_file), "settings": rows})
+        return 0
+    table(
+        ["setting", "value", "default", "range", "meaning"],
+        [[r["key"], json.dumps(r["value"]), json.dumps(r["default"]), r["range"], r["description"]] for r in rows],
+    )
+    say(f"File: {partition.settings_file}")
+    return 0
+
+
+@app.command("set", context_settings={"ignore_unknown_options": True})
+def set_value(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, as `settings show` names it.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or the text itself.")],
+) -> int:
+    """Change one setting. The change is journaled."""
+    from state import settings_file
+    from tasks.clock import now
+
+    after = settings_file.set_value(here().partition, key, value, now()).model_dump(mode="json")
+    note(f"{key} is {json.dumps(after[key])} now.")
+    return 0
+
+
+def described(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row per setting: key, value, default, range (text) and description."""
+    from engine.settings import Settings
+
+    schema = Settings.model_json_schema()
+    defaults = Settings().model_dump(mode="json")
+    return [
+        {
+            "key": key,
+            "value": values[key],
+            "default": defaults[key],
+            "range": _range({**_referred(schema, found), **found}),
+            "description": found.get("description", ""),
+        }
+        for key, found in schema["properties"].items()
+    ]
+
+
+def _referred(schema: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The definition that a property refers to (an enumeration), if any."""
+    name = str(found.get("$ref", "")).rpartition("/")[2]
+    definition: dict[str, Any] = schema.get("$defs", {}).get(name, {})
+    return definition
+
+
+def _range(found: dict[str, Any]) -> str:
+    if "enum" in found:
+        return " or ".join(map(str, found["enum"]))
+    if found.get("type") == "boolean":
+        return "true or false"
+    low = f"over {found['exclusiveMinimum']:g}" if "exclusiveMinimum" in found else found.get("minimum", "")
+    return f"{low} to {found['maximum']:g}" if "maximum" in found else "see its meaning"

@@ -1,0 +1,80 @@
+"""`status`: what is remembered of this server and account, and what happens next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli.options import AsJson
+from cli.output import day, emit, note, plural, say
+from cli.place import here
+from engine.errors import DeletionSyncError
+
+if TYPE_CHECKING:
+    from state.runs import RunRecord
+    from tasks.overview import Overview, Remembered
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("status")(status)
+
+
+def status(as_json: AsJson = False) -> int:
+    """Show what is indexed, held, protected and planned, and the last run. The server is not asked."""
+    from tasks.clock import naive_now
+    from tasks.overview import overview
+
+    place = here()
+    found = overview(place.home, place.partition, naive_now())
+    if as_json:
+        emit(found)
+    else:
+        _tell(found)
+    if found.problem:
+        note(found.problem)
+        return DeletionSyncError.exit_code
+    return 0
+
+
+def _tell(found: Overview) -> None:
+    say(f"Server        {found.server_url}")
+    say(f"User          {found.user_id}")
+    say(f"Indexed       {found.indexed:,}{' (of the hash cache alone)' if found.remembered is None else ''}")
+    if found.remembered is not None:
+        _tell_remembered(found.remembered)
+    for run_id, count in found.interrupted.items():
+        say(f"Interrupted   run {run_id}: {plural(count, 'photo')} on the way; the next run settles them")
+    if found.in_use_by:
+        say(f"In use        by {found.in_use_by}")
+
+
+def _tell_remembered(it: Remembered) -> None:
+    say(f"Observed      {it.observed:,}")
+    due = f", the next one until {day(it.next_due)}" if it.next_due is not None else ""
+    say(f"Deleted       {it.confirmed:,} confirmed, {it.held:,} of them in quarantine{due}")
+    say(f"Protected     {it.exclusions:,}")
+    for library in it.libraries:
+        say(f"Library       {library.name} ({library.kind}), last enumerated: {day(library.enumerated_at) or 'never'}")
+    if not it.libraries:
+        say("Library       none; add one with `deletion-sync library add FOLDER`")
+    say(f"Last run      {_run(it.last_run)}")
+    if it.last_plan is not None:
+        say(f"Newest plan   run {it.last_plan.run_id}, digest {it.last_plan.plan_digest}")
+    say(f"First dry run {day(it.first_dry_run_at) or 'not yet; the next run is a dry run'}")
+    say(f"First trash   {day(it.first_delete_confirmed_at) or 'not confirmed yet'}")
+    if it.history_lost is not None:
+        say(f"History lost  {it.history_lost}; what is gone is shown for your review")
+    for offload in it.offloads:
+        say(
+            f"Mass offload  {offload.confirmed:,} deletions were confirmed at once on {day(offload.confirmed_at)}. "
+            "To keep all of them on the server: `deletion-sync exclude add --mass-offload`"
+        )
+
+
+def _run(run: RunRecord | None) -> str:
+    if run is None:
+        return "none yet"
+    rail = f", rail {run.rail}" if run.rail else ""
+    return f"{day(run.started_at)}, {run.flow}{', dry run' if run.dry_run else ''}: {run.outcome}{rail} ({run.run_id})"
