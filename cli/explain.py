@@ -35,8 +35,7 @@ def explain(
     if as_json:
         emit(found)
         return
-    kind = "dry run" if found.dry_run else "run"
-    say(f"By the {kind} {found.run_id} of {day(found.started_at)}: {plural(len(found.matches), 'match', 'matches')}.")
+    say(f"By the run {found.run_id} of {day(found.started_at)}: {plural(len(found.matches), 'match', 'matches')}.")
     for match in found.matches:
         say()
         say(f"{match.file_name or '(no name known)'}  asset {match.asset_id or '-'}  checksum {match.checksum or '-'}")
