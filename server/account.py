@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from server import errors
-from server.http import Answer, Transport, malformed, parsed_date
+from server.answers import Answer, malformed, parsed_date
+from server.http import Transport
 from server.rows import VISIBILITIES, rows
 from server.shapes import Identity, Statistics, TrashPolicy, Version, uuid_in
 

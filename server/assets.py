@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from server import errors
-from server.http import Transport, malformed
+from server.answers import malformed
+from server.http import Transport
 from server.parallel import side_by_side
 from server.rows import rows
 from server.shapes import AssetState, uuid_out, uuids_out

@@ -1,17 +1,14 @@
-"""The one way to the photo server: address, key, timeouts, retries, redirects, and answers turned into typed errors.
+"""The one way to the photo server: address, key, timeouts, retries and redirects.
 
-What is asked of the server, and what its answers mean, is in the other modules.
+What is asked of the server, and what its answers say, is in the other modules.
 """
 
 from __future__ import annotations
 
-import re
 import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -23,6 +20,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponent
 from engine.address import normalise
 from engine.errors import UsageError
 from server import errors
+from server.answers import Answer, malformed, refusal
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_RETRY_AFTER = 60.0
@@ -31,50 +29,7 @@ ATTEMPTS_UNREACHABLE = 3  # of a read without an answer
 MAX_REDIRECTS = 3
 _IDLE_SECONDS = 4.0  # the server closes idle connections after 5 s
 _USER_AGENT = "deletion-sync"
-_SCOPE = re.compile(r"[Mm]issing required permission:?\s*([A-Za-z][\w.]*)")
 _backoff = wait_exponential(multiplier=0.5, max=8.0) + wait_random(0.0, 0.5)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A 2xx answer, whole. ``what`` names the request for errors."""
-
-    what: str
-    status: int
-    headers: httpx.Headers
-    content: bytes
-
-    def json(self) -> Any:
-        """The decoded body. Raises NotAPhotoServer for a web page, AnswerMalformed for broken JSON."""
-        try:
-            return orjson.loads(self.content)
-        except orjson.JSONDecodeError:
-            if _is_json(self.headers):
-                raise errors.AnswerMalformed(
-                    f"{self.what}: the answer is broken JSON.", "Run again; if it stays so, look at the server's log."
-                ) from None
-        raise _not_a_photo_server(self.what, self.status)
-
-    def json_object(self) -> dict[str, Any]:
-        """The body as a JSON object. Raises as ``json`` does, and AnswerMalformed for anything else."""
-        value = self.json()
-        if not isinstance(value, dict):
-            raise malformed(self.what, "is no JSON object")
-        return value
-
-    def json_list(self) -> list[Any]:
-        """The body as a JSON array. Raises as ``json`` does, and AnswerMalformed for anything else."""
-        value = self.json()
-        if not isinstance(value, list):
-            raise malformed(self.what, "is no JSON array")
-        return value
-
-
-def malformed(what: str, problem: str) -> errors.AnswerMalformed:
-    """The error for an answer to ``what`` that must not be used."""
-    return errors.AnswerMalformed(
-        f"{what}: the answer {problem}.", "Nothing was concluded from it. Check that the server's version is supported."
-    )
 
 
 class Transport:
@@ -168,7 +123,7 @@ class Transport:
                 try:
                     if not response.is_redirect:
                         if not response.is_success:
-                            raise self._refusal(what, response, _whole(what, response, self._read_timeout))
+                            raise refusal(what, response, _whole(what, response, self._read_timeout), self._clean)
                         yield response
                         return
                     url = self._next(what, request, response, hops_left)
@@ -259,43 +214,6 @@ class Transport:
             f"{what}: {self.host} {reason}.", "Check the server address, that the server runs, and the network."
         )
 
-    def _refusal(self, what: str, response: httpx.Response, content: bytes) -> errors.ServerError:
-        """The error for an answer that is neither 2xx nor a redirect."""
-        status = response.status_code
-        body = _json_object(response.headers, content)
-        said = self._clean(_message(body))
-        reference = _reference(response.headers, body)
-        if status >= 500:
-            return errors.ServerFault(
-                f"{what}: the server failed with status {status}.", "Look at its log.", status, said, reference
-            )
-        if status == 429:
-            after = _retry_after(response.headers)
-            return errors.RateLimited(f"{what}: too many requests.", "Wait, then run again.", after, said, reference)
-        if body is None and status != 413:
-            return _not_a_photo_server(what, status)
-        scope = _SCOPE.search(said)
-        if status in (401, 403) and scope:
-            name = scope.group(1)
-            return errors.MissingScope(
-                name, f"{what}: the API key lacks the permission {name}.", status, said, reference
-            )
-        if status == 403 or (status == 401 and "permission" in said.lower()):
-            return errors.NoAccess(
-                f"{what}: access refused.", "Use a key of the account that owns it.", status, said, reference
-            )
-        if status == 401:
-            return errors.KeyRefused(
-                f"{what}: the server does not accept the credentials.",
-                "Make a new API key in the server's account settings and sign in again with it.",
-                status,
-                said,
-                reference,
-            )
-        if status == 404 or (status == 400 and said.lower().startswith("not found or no ")):
-            return errors.NotFound(f"{what}: there is no such thing, or no access to it.", "", status, said, reference)
-        return errors.BadRequest(f"{what}: refused with status {status}.", "", status, said, reference)
-
     def _clean(self, said: str) -> str:
         """What the server said: one line, short, without control characters and without the key."""
         said = said.replace(self._credential.get_secret_value(), "[key]")
@@ -351,64 +269,6 @@ def _pause_for(state: RetryCallState) -> float:
 
 def _error_of(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome else None
-
-
-def _not_a_photo_server(what: str, status: int) -> errors.NotAPhotoServer:
-    return errors.NotAPhotoServer(
-        f"{what}: what answered (status {status}) is not the photo server's API.",
-        "Check the server address; a proxy or login page before the server must let API requests through.",
-        status,
-    )
-
-
-def _is_json(headers: httpx.Headers) -> bool:
-    return "json" in headers.get("Content-Type", "").lower()
-
-
-def _json_object(headers: httpx.Headers, content: bytes) -> dict[str, Any] | None:
-    if not _is_json(headers):
-        return None
-    try:
-        value = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _message(body: dict[str, Any] | None) -> str:
-    """``message`` is a string, or a list of strings; newer servers add ``errors`` with a path and a message each."""
-    if body is None:
-        return ""
-    message = body.get("message", "")
-    parts = [str(m) for m in message] if isinstance(message, list) else [str(message)]
-    details = body.get("errors")
-    for detail in details if isinstance(details, list) else []:
-        if isinstance(detail, dict):
-            path = ".".join(map(str, detail["path"])) if isinstance(detail.get("path"), list) else ""
-            parts.append(f"{path}: {detail.get('message', '')}")
-    return "; ".join(parts)
-
-
-def _reference(headers: httpx.Headers, body: dict[str, Any] | None) -> str:
-    value = headers.get("x-correlation-id") or headers.get("x-immich-cid") or (body or {}).get("correlationId") or ""
-    return re.sub(r"[^\w-]", "", str(value))[:64]
-
-
-def _retry_after(headers: httpx.Headers) -> float | None:
-    """Seconds, from either form of the header; a date counts from the answer's own Date."""
-    value = headers.get("Retry-After", "").strip()
-    if value.isdigit():
-        return float(value)
-    then, now = parsed_date(value), parsed_date(headers.get("Date", ""))
-    return max(0.0, then - now) if then is not None and now is not None else None
-
-
-def parsed_date(value: str) -> float | None:
-    """An HTTP date as seconds since 1970, or None where it is none."""
-    try:
-        return parsedate_to_datetime(value).timestamp()
-    except (ValueError, TypeError):
-        return None
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

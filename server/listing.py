@@ -20,7 +20,8 @@ from engine.errors import UsageError
 from engine.relations import SERVER
 from server import errors
 from server.account import statistics
-from server.http import Transport, malformed
+from server.answers import malformed
+from server.http import Transport
 from server.parallel import side_by_side
 from server.rows import VISIBILITIES, one_row_per_asset, own, rows
 from server.shapes import Progress

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.relations import SERVER, TIME
-from server.http import malformed
+from server.answers import malformed
 
 VISIBILITIES = ("timeline", "hidden", "archive")  # listed by name; 'locked' is out of a key's reach
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from server import errors
-from server.http import Transport, malformed
+from server.answers import malformed
+from server.http import Transport
 from server.listing import search
 from server.parallel import side_by_side
 from server.rows import VISIBILITIES
