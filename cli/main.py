@@ -20,6 +20,8 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from cli import accounts, exclude, journal, library, runs, server, settings, state, status
+from cli.explain import explain
+from cli.history import history_app
 from cli.output import note, printable, safe_streams
 from engine.errors import DeletionSyncError
 
@@ -67,11 +69,13 @@ def options(
 runs.register(app)
 server.register(app)
 app.add_typer(journal.app, name="journal")
+app.add_typer(history_app, name="history")
 app.add_typer(settings.app, name="settings")
 app.add_typer(exclude.app, name="exclude")
 app.add_typer(library.app, name="library")
 app.add_typer(state.app, name="state")
 status.register(app)
+app.command("explain")(explain)
 accounts.register(app)
 
 

@@ -14,6 +14,7 @@ from cli import progress
 from cli.options import AsJson
 from cli.output import emit, note, plural, say, table
 from cli.place import Place, here
+from cli.verify import verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +27,6 @@ _SHOWN = 50  # findings of a kind for a person; --json has all
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    from cli.verify import verify
-
     app.command("verify")(verify)
     app.command("dump-server-checksums")(dump_server_checksums)
     app.command("diagnose")(diagnose)
@@ -51,7 +50,8 @@ def dump_server_checksums(
             "SELECT DISTINCT checksum FROM server WHERE NOT is_trashed AND library_id IS NULL ORDER BY checksum"
         ).fetchall()
         numbers = con.execute(
-            "SELECT count(*) FILTER (is_trashed), count(*) FILTER (library_id IS NOT NULL AND NOT is_trashed) FROM server"
+            "SELECT count(*) FILTER (is_trashed), count(*) FILTER (NOT is_trashed AND library_id IS NOT NULL)"
+            " FROM server"
         ).fetchone()
     finally:
         con.close()

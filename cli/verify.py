@@ -1,4 +1,4 @@
-"""`verify`: the server, the key and its permissions, the trash, the clocks and the local libraries, checked one by one."""
+"""`verify`: the server, the key and its permissions, the trash, the clocks and the libraries, checked one by one."""
 
 from __future__ import annotations
 
