@@ -14,10 +14,15 @@ from engine.settings import Strictness
 if TYPE_CHECKING:
     import duckdb
 
-# `seen` is what this run read; `ids_*` and `known` compare it with the index of the run before.
+# `seen` is what this run read, `whole` that of the ids which it read completely, `known` the index of the run before.
 PREPARE = """
 CREATE OR REPLACE TEMP TABLE seen AS
     SELECT * FROM local WHERE checksum IS NOT NULL;
+CREATE OR REPLACE TEMP TABLE whole AS
+    SELECT * FROM seen
+    ANTI JOIN (SELECT library_id, local_id FROM local WHERE checksum IS NULL) USING (library_id, local_id);
+CREATE OR REPLACE TEMP TABLE whole_ids AS
+    SELECT DISTINCT library_id, local_id FROM whole;
 CREATE OR REPLACE TEMP TABLE alive AS
     SELECT DISTINCT checksum FROM seen;
 CREATE OR REPLACE TEMP TABLE seen_ids AS
@@ -54,7 +59,7 @@ CREATE OR REPLACE TEMP TABLE moves AS
         FROM known SEMI JOIN gone_ids USING (library_id, local_id) GROUP BY ALL
     ), arrived AS (
         SELECT library_id, local_id, list_sort(list(part || ' ' || checksum)) AS content
-        FROM seen ANTI JOIN known_ids USING (library_id, local_id) GROUP BY ALL
+        FROM whole ANTI JOIN known_ids USING (library_id, local_id) GROUP BY ALL
     ), vanished_once AS (
         SELECT content, any_value(library_id) AS library_id, any_value(local_id) AS local_id
         FROM vanished GROUP BY content HAVING count(*) = 1
@@ -72,22 +77,21 @@ DELETE FROM gone_ids USING moves m WHERE gone_ids.library_id = m.old_library AND
 # A living id without anchors takes what the index has for it (the bytes of before), else what it holds now.
 ANCHOR = """
 CREATE OR REPLACE TEMP TABLE unanchored AS
-    SELECT * FROM seen_ids ANTI JOIN edit_anchors USING (library_id, local_id);
+    SELECT * FROM (FROM seen_ids UNION SELECT * FROM known_ids WHERE NOT $complete)
+    ANTI JOIN edit_anchors USING (library_id, local_id);
 INSERT INTO edit_anchors (library_id, local_id, checksum)
     SELECT DISTINCT library_id, local_id, checksum FROM known SEMI JOIN unanchored USING (library_id, local_id);
 INSERT INTO edit_anchors (library_id, local_id, checksum)
     SELECT DISTINCT library_id, local_id, checksum
-    FROM seen SEMI JOIN unanchored USING (library_id, local_id) ANTI JOIN known_ids USING (library_id, local_id);
+    FROM whole SEMI JOIN unanchored USING (library_id, local_id) ANTI JOIN known_ids USING (library_id, local_id);
 """
 
-# A row without a checksum was not read: of such an id nothing is known to have retired. A checksum that was noted
-# before and is given up again is noted again: it is confirmed by the run after the last note.
+# A checksum that was noted before and is given up again is noted again: it is confirmed by the run after the last note.
 RETIRE = """
 INSERT INTO retired (checksum, library_id, local_id, run_id)
     SELECT DISTINCT k.checksum, k.library_id, k.local_id, $run_id
     FROM known k
-    SEMI JOIN seen_ids USING (library_id, local_id)
-    ANTI JOIN (SELECT library_id, local_id FROM local WHERE checksum IS NULL) USING (library_id, local_id)
+    SEMI JOIN whole_ids USING (library_id, local_id)
     ANTI JOIN seen s ON s.library_id = k.library_id AND s.local_id = k.local_id AND s.checksum = k.checksum
     ANTI JOIN edit_anchors e ON e.library_id = k.library_id AND e.local_id = k.local_id AND e.checksum = k.checksum
     ANTI JOIN alive a ON a.checksum = k.checksum
@@ -134,11 +138,11 @@ INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
 INDEX = """
 CREATE OR REPLACE TEMP TABLE index_rows AS
     SELECT library_id, local_id, part, checksum, file_name, size, modified_ns, file_identity, captured_at,
-           coalesce(albums, []) AS albums FROM seen;
+           coalesce(albums, []) AS albums FROM whole;
 DELETE FROM local_index USING (
     SELECT library_id, local_id, part FROM (
         SELECT * FROM local_index SEMI JOIN (
-            SELECT library_id, local_id FROM seen_ids UNION ALL SELECT library_id, local_id FROM leaving
+            FROM whole_ids UNION ALL FROM leaving
         ) USING (library_id, local_id)
         EXCEPT ALL SELECT * FROM index_rows
     )
@@ -155,7 +159,7 @@ def apply_local_changes(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> No
 
     Reads the table or view ``local`` (engine.relations.LOCAL). Spec: Confirmed-deleted lifecycle, Edit handling.
     """
-    values = {"now": facts.now, "run_id": facts.run_id}
+    values = {"now": facts.now, "run_id": facts.run_id, "complete": facts.complete}
     con.execute(PREPARE)
     _run(con, OBSERVE, values)
     con.execute(REAPPEAR)
@@ -167,7 +171,7 @@ def apply_local_changes(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> No
         con.execute(
             "INSERT INTO leaving SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id)",
         )
-    con.execute(ANCHOR)
+    _run(con, ANCHOR, values)
     _run(con, RETIRE, values)
     if facts.complete:
         _run(con, CONFIRM, values)

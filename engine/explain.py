@@ -142,7 +142,7 @@ def checksum_of(what: str) -> str | None:
         digest = base64.b64decode(what, validate=True)
     except (ValueError, binascii.Error):
         return None
-    return what if len(digest) == 20 else None
+    return base64.b64encode(digest).decode() if len(digest) == 20 else None
 
 
 def _explained(facts: SimpleNamespace, run: RunFacts) -> Explanation:

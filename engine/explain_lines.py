@@ -215,9 +215,9 @@ def _confirmed(f: SimpleNamespace, policy: Policy) -> Line:
 
 def _pair(f: SimpleNamespace, run: RunFacts) -> Line:
     """The linked motion video's word on its still."""
+    if f.reason == "orphan_motion":
+        return Line("pair", Says.REVIEW, "A hidden motion video, and no trashed still on the server links to it.")
     if f.live_photo_video_id is None:
-        if f.reason == "orphan_motion":
-            return Line("pair", Says.REVIEW, "A hidden motion video, and no trashed still on the server links to it.")
         return Line("pair", Says.GOES, "It has no motion video.")
     text = f"Its motion video is {f.live_photo_video_id}{_video(f, run)}"
     if f.motion_id is not None:

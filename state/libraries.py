@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One registered library. ``config`` is JSON that only its kind understands. ``token`` is the change token of its last applied enumeration; None: never yet."""
+    """One registered library. ``config`` is JSON that only its kind understands.
+
+    ``token`` is the change token of the last enumeration whose changes were applied; None: there was none yet.
+    """
 
     library_id: str
     kind: str
@@ -78,6 +81,5 @@ def save_token(con: duckdb.DuckDBPyConnection, library_id: str, token: str | Non
 
 
 def _detached(con: duckdb.DuckDBPyConnection) -> int:
-    row = con.execute("SELECT count(*) FROM detached").fetchone()
-    assert row is not None
-    return int(row[0])
+    ((count,),) = con.execute("SELECT count(*) FROM detached").fetchall()
+    return int(count)

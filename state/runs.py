@@ -74,16 +74,16 @@ def runs(con: duckdb.DuckDBPyConnection, where: str = "true", parameters: tuple[
 
 def last_server_count(con: duckdb.DuckDBPyConnection) -> int | None:
     """How many server assets the last run that got through its rails saw, or None (spec, Empty-server guard)."""
-    row = con.execute(
+    rows = con.execute(
         "SELECT server_count FROM runs WHERE server_count IS NOT NULL AND rail IS NULL ORDER BY started_at DESC LIMIT 1"
-    ).fetchone()
-    return None if row is None else int(row[0])
+    ).fetchall()
+    return int(rows[0][0]) if rows else None
 
 
 def get_fact(con: duckdb.DuckDBPyConnection, key: str) -> str | None:
     """A fact of the ``meta`` table, or None."""
-    row = con.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
-    return None if row is None else str(row[0])
+    rows = con.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchall()
+    return str(rows[0][0]) if rows else None
 
 
 def set_fact(con: duckdb.DuckDBPyConnection, key: str, value: str, *, keep_first: bool = False) -> None:

@@ -20,13 +20,13 @@ from engine.runs import parse_run_id
 from state.home import Home
 from state.partition import Partition
 from tasks.batch import ids_of, read_batch
-from tasks.context import RUN_FACTS, Context, iso, open_context, run_folder
+from tasks.context import RUN_FACTS, Context, open_context, run_folder
 from tasks.files import quoted, read_json
 from tasks.merge_observed import FACTS as MERGE_FACTS
 from tasks.merge_observed import verdict_of
 from tasks.rails import PLAN
 from tasks.refs import RunRef
-from tasks.summary import ABORTED, SUMMARY
+from tasks.summary import ABORTED, SUMMARY, stamp_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What one run's files tell of ``what``. ``started_at`` is UTC, as run.json has it."""
+    """What one run's files tell of ``what``. ``started_at`` is UTC, RFC 3339."""
 
     what: str
     run_id: str
@@ -55,7 +55,7 @@ def explain(home: Home, partition: Partition, what: str, run_id: str | None = No
         matches = assets.explain(con, what.strip(), run)
     if not matches:
         raise _unknown(what, run)
-    return Explained(what, chosen, iso(context.started_at), matches)
+    return Explained(what, chosen, stamp_of(context), matches)
 
 
 def _last_run(partition: Partition) -> str:

@@ -16,7 +16,7 @@ from state.libraries import save_token
 from state.runs import HISTORY_LOST, clear_fact
 from tasks.context import Context, open_context
 from tasks.enumerate import FACTS as ENUMERATE_FACTS
-from tasks.files import quoted, read_json, reference, verified, write_json
+from tasks.files import quoted, read_json, reference, relations, verified, write_json
 from tasks.hash import FACTS as HASH_FACTS
 from tasks.refs import Ref, RunRef
 from tasks.step import Step
@@ -43,6 +43,8 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
         strictness=context.settings.deletionStrictness,
     )
     names = context.folder / NAMES
+    with relations(context.folder, local=local) as con:
+        hash_cache.remember_names(context.home, con.sql("SELECT checksum, file_name FROM local").to_arrow_table())
     hash_cache.export_names(context.home, names)
     with writing(context.partition) as con:
         con.execute(
