@@ -197,11 +197,14 @@ def test_damaged_metadata_costs_little_and_is_never_an_error(caplog: pytest.LogC
     assert not caplog.records
 
 
-def test_a_header_that_points_at_itself_ends() -> None:
+def test_a_header_that_is_made_to_take_long_ends() -> None:
     entry = struct.pack("<HHII", EXIF_IFD, 4, 1, 8)
     loop = b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", 400) + entry * 400 + struct.pack("<I", 8)
     start = time.perf_counter()
     assert taken("1.tif", loop) is None
+    entry = struct.pack("<HHII", 0x0100, 3, 999, 8)  # 65,535 entries that each name the same 999 numbers
+    crowded = b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", 65_535) + entry * 65_535 + bytes(4)
+    assert taken("1.tif", crowded) is None
     endless_box = b"\0\0\0\x18ftypheic" + bytes(12) + b"\0\0\0\1junk" + bytes(8)
     assert taken("1.heic", endless_box) is None
     assert taken("1.mov", box(b"ftyp", b"qt  ") + b"\0\0\0\1junk" + bytes(8) + bytes(100)) is None

@@ -122,6 +122,15 @@ def test_renewing_accepts_the_folder_as_it_is_now_and_expires_tokens_of_before(t
     assert renewed.changes_since(before.token or "", before.table, before.table).expired
 
 
+def test_renewing_expires_tokens_although_the_marker_is_the_same(tmp_path: Path) -> None:
+    put(tmp_path, "1.jpg")
+    library = library_of(tmp_path)
+    before = library.enumerate()
+    renewed = FolderLibrary("L", "Photos", renew_folder(library.config))
+    assert renewed.config["marker"] == library.config["marker"]
+    assert renewed.changes_since(before.token or "", before.table, before.table).expired
+
+
 @pytest.mark.parametrize("name", ["nothing", "file.jpg"])
 def test_what_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     put(tmp_path, "file.jpg")
