@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from server.client import PhotoServer
 
 history_app = typer.Typer(
-    help="The runs as the server's tags tell them. The API key needs tag.read.", no_args_is_help=True
+    help="The runs as the server's tags tell them. The API key needs tag.read.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
 )
 
 
@@ -33,7 +35,7 @@ def list_(
     with _server() as server:
         runs = history.list_runs(server, detailed=detailed)
     if as_json:
-        emit(runs)
+        emit({"runs": runs})
         return
     if not runs:
         say("The server has no tag of any run.")
@@ -59,7 +61,7 @@ def show(
     with _server() as server:
         assets = history.show_run(server, run_id)
     if as_json:
-        emit(assets)
+        emit({"run_id": run_id, "assets": assets})
         return
     table(
         ["file", "checksum", "in the trash", "asset"],
