@@ -170,9 +170,8 @@ def _remembered(con: duckdb.DuckDBPyConnection, days: int, now: datetime) -> Rem
 
 
 def _row(con: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-    row = con.execute(query, parameters).fetchone()
-    assert row is not None
-    return row
+    rows = con.execute(query, parameters).fetchall()
+    return tuple(rows[0])
 
 
 def _number(con: duckdb.DuckDBPyConnection, query: str) -> int:
