@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,31 +27,45 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--server-version", choices=SERVER_VERSIONS, default="3.1.0", help="default: %(default)s")
     parser.add_argument("--keep", action="store_true", help="keep the photos and the state, and say where they are")
     chosen = parser.parse_args(arguments)
+    interruptions: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interruptions.append(number)
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGINT, interrupt)
+    status = INTERRUPTED
     try:
-        return _perform(chosen.server_version, keep=chosen.keep)
-    except KeyboardInterrupt:
+        status = _perform(chosen.server_version, keep=chosen.keep)
+    except BaseException:  # DuckDB makes an error of its own out of an interruption of a query
+        if not interruptions:
+            raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if interruptions:
         print("\nInterrupted.", flush=True)
-        return INTERRUPTED
+        status = INTERRUPTED
+    return status
 
 
 def _perform(version: str, *, keep: bool) -> int:
     from demo.stage import staged
 
     kept = Path(tempfile.mkdtemp(prefix="deletion-sync-demo-")) if keep else None
-    print(f"A photo server of version {version} is simulated on this computer. Nothing of yours is read or changed.")
-    handler = signal.getsignal(signal.SIGINT)
+    print(
+        f"A photo server of version {version} is simulated on this computer. Nothing of yours is read or changed.",
+        flush=True,
+    )
     try:
         with staged(version, kept=kept) as stage:
             try:
-                status = show(stage)
+                return show(stage)
             finally:
                 # From here on things are put away, which a second Ctrl-C must not break off.
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
     finally:
-        signal.signal(signal.SIGINT, handler)
-    if kept is not None:
-        print(f"Kept: {kept}")
-    return status
+        if kept is not None:
+            print(f"\nKept: {kept}", flush=True)
 
 
 def show(stage: Stage) -> int:

@@ -138,6 +138,7 @@ def approve_and_apply(stage: Stage) -> None:
     for note in done.notes:
         seen(note)
     expect(done.outcome == TRASHED and done.counts["trashed"] == 3, "3 photos were moved to the server's trash")
+    expect(not done.notes, "nothing was left out, and nothing had to be done again")
     deletes = [one.json for one in stage.simulator.mutations() if one.key == TOOL and one.method == "DELETE"]
     expect([body["force"] for body in deletes] == [False], "one DELETE was sent, and it said force: false")
 
