@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -69,6 +71,16 @@ def test_the_demo_succeeds_and_leaves_nothing(version: str, tmp_path: Path) -> N
         assert f"\n{number}. {step.title}\n" in output
     assert "NOT SO" not in output and "All of it was as expected" in output
     assert_nothing_is_left(tmp_path, process)
+    assert_the_command_line_takes(re.findall(r"^   \$ deletion-sync (.+)$", output, re.MULTILINE))
+
+
+def assert_the_command_line_takes(commands: list[str]) -> None:
+    """Help is shown only for a command that exists, after options that it has."""
+    assert len(commands) > 10
+    for shown in set(commands):
+        line = [sys.executable, "-m", "cli", *shlex.split(shown), "--help"]
+        answer = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr
 
 
 def interrupted(process: subprocess.Popen[str], at: str) -> str:
