@@ -183,7 +183,7 @@ def pair(view: View, still: ServerAsset, line: Line, deleted: set[str]) -> Decis
         return replace(alone, motion_id=video_id)
     if video.is_trashed:
         return alone
-    if not view.own(video) or video.visibility == "locked":
+    if not touchable(view, video):
         return replace(alone, bucket="review", reason="motion_foreign")
     if view.lives(video.checksum):
         return replace(alone, bucket="review", reason="motion_alive")

@@ -182,6 +182,7 @@ VIDEO = ServerAsset("s2", B, visibility="hidden")
         (replace(VIDEO, is_trashed=True), PAST, ("delete", "confirmed", None)),
         (replace(VIDEO, owner_id="partner"), PAST, ("review", "motion_foreign", None)),
         (replace(VIDEO, visibility="locked"), PAST, ("review", "motion_foreign", None)),
+        (replace(VIDEO, library_id="external"), Remembered(), ("review", "motion_foreign", None)),
         (None, Remembered(), ("delete", "confirmed", "s2")),
     ],
 )
@@ -212,6 +213,13 @@ def test_motion_of_a_surviving_still_stays(maker: Maker, other: ServerAsset, sha
     decisions = maker.decide(known, (), (STILL, VIDEO, other), policy_on(0))
     assert decisions[0].bucket == "delete"
     assert decisions[0].motion_id == (None if shared else "s2")
+
+
+def test_motion_of_a_link_that_goes_to_review_as_an_orphan_stays(maker: Maker) -> None:
+    orphan = ServerAsset("s3", C, visibility="hidden", live_photo_video_id="s2")
+    decisions = maker.decide({A: PAST, B: PAST, C: PAST}, (), (STILL, VIDEO, orphan), policy_on(0))
+    assert verdicts(decisions) == {"s1": ("delete", "confirmed"), "s3": ("review", "orphan_motion")}
+    assert decisions[0].motion_id is None
 
 
 def test_a_hidden_video_without_a_still_is_trashed_only_beside_a_trashed_still(maker: Maker) -> None:
