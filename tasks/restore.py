@@ -133,6 +133,8 @@ def _by_tag(server: PhotoServer, run_id: str) -> list[Unit]:
 def _protect(context: Context, run_id: str, units: Sequence[Unit], *, exclude: bool) -> None:
     """Un-confirm the units' checksums, motion videos included, and exclude them unless that was declined."""
     names = {checksum: unit.file_name for unit in units for checksum in unit.checksums}
+    if not names:
+        return
     now = clock.naive_now()
     if exclude:
         exclusions.add(context.partition, names, "restored", now, file_names=names, run_id=run_id)

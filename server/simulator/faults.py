@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,9 +34,11 @@ class Fault:
 
 @dataclass(slots=True)
 class Faults:
-    """The faults still to come, first added first used."""
+    """The faults still to come, first added first used. ``arrived`` is told of each request before anything else is
+    done with it, so that whoever sent it can be killed at that moment."""
 
     planned: list[Fault] = field(default_factory=list)
+    arrived: Callable[[str, str], None] | None = None
 
     def add(
         self,
@@ -82,6 +84,8 @@ class Faults:
 
     def take(self, method: str, path: str) -> Fault | None:
         """The fault that this request meets, used up by one; or None."""
+        if self.arrived is not None:
+            self.arrived(method, path)
         for place, fault in enumerate(self.planned):
             if fault.method not in ("*", method) or not path.startswith(fault.path_prefix):
                 continue
