@@ -76,32 +76,40 @@ CANDIDATE_TABLE = TABLE.format(
 
 MOTION_TABLE = TABLE.format(before="", guard="")
 
+# Candidates are few and the relations large: each large one is first cut down to what the candidates touch.
 CLASSIFY = f"""
-WITH remembered AS (
+WITH stills AS (
+    SELECT DISTINCT live_photo_video_id AS asset_id FROM scoped WHERE live_photo_video_id IS NOT NULL
+),
+videos AS MATERIALIZED (
+    SELECT * FROM server SEMI JOIN stills USING (asset_id)
+),
+remembered AS MATERIALIZED (
     SELECT *, confirmed_at + to_days($quarantine_days) AS due_at FROM memory
+    SEMI JOIN (SELECT checksum FROM scoped UNION SELECT checksum FROM videos) USING (checksum)
 ),
 -- Names and capture seconds of living photos, for the guard 'alive under another checksum'.
-living AS (
-    SELECT DISTINCT lower(file_name) AS name, floor(epoch(captured_at))::BIGINT AS second
-    FROM local WHERE captured_at IS NOT NULL
-),
-candidate_names AS (
+candidate_names AS MATERIALIZED (
     SELECT asset_id, lower(file_name) AS name FROM scoped
     UNION
-    SELECT asset_id, unnest(names) FROM scoped JOIN memory USING (checksum)
+    SELECT asset_id, unnest(names) FROM scoped JOIN remembered USING (checksum)
 ),
 candidate_seconds AS (
     SELECT asset_id, floor(epoch(captured_at))::BIGINT AS second FROM scoped WHERE captured_at IS NOT NULL
     UNION
     SELECT asset_id, floor(epoch(local_captured_at))::BIGINT FROM scoped WHERE local_captured_at IS NOT NULL
 ),
-alive_elsewhere AS (
+living AS (
+    SELECT lower(file_name) AS name, floor(epoch(captured_at))::BIGINT AS second FROM local
+    WHERE captured_at IS NOT NULL AND lower(file_name) IN (SELECT name FROM candidate_names)
+),
+alive_elsewhere AS MATERIALIZED (
     SELECT DISTINCT n.asset_id
     FROM candidate_names n
     JOIN candidate_seconds t ON t.asset_id = n.asset_id
     JOIN living l ON l.name = n.name AND l.second BETWEEN t.second - 1 AND t.second + 1
 ),
-tabled AS (
+tabled AS MATERIALIZED (
     SELECT c.*, m.due_at, {CANDIDATE_TABLE} AS class
     FROM (SELECT *, asset_id IN (FROM alive_elsewhere) AS alive_elsewhere FROM scoped) c
     JOIN remembered m USING (checksum)
@@ -113,23 +121,29 @@ shared AS (
     WHERE s.owner_id = $user_id AND NOT s.is_trashed
         AND s.asset_id NOT IN (SELECT asset_id FROM tabled WHERE class.bucket = 'delete')
 ),
+alive_videos AS (
+    SELECT DISTINCT checksum FROM local SEMI JOIN videos USING (checksum)
+),
 motion AS (
     SELECT v.asset_id, v.checksum AS motion_checksum, v.is_trashed, m.due_at,
         v.owner_id <> $user_id OR v.visibility = 'locked' AS off_limits,
-        coalesce(m.anchored, false) OR EXISTS (FROM local l WHERE l.checksum = v.checksum) AS alive,
+        coalesce(m.anchored, false) OR v.checksum IN (FROM alive_videos) AS alive,
         coalesce(m.observed, false) OR m.excluded_at IS NOT NULL AS remembered,
         {MOTION_TABLE} AS class
-    FROM server v LEFT JOIN remembered m ON m.checksum = v.checksum
-    WHERE v.asset_id IN (SELECT live_photo_video_id FROM tabled WHERE class.bucket = 'delete')
+    FROM videos v LEFT JOIN remembered m ON m.checksum = v.checksum
+),
+-- Hidden candidates whose still is known, because it is in the trash itself.
+widowed AS (
+    SELECT DISTINCT live_photo_video_id AS asset_id FROM server
+    WHERE owner_id = $user_id AND is_trashed AND live_photo_video_id IN (SELECT asset_id FROM scoped)
 ),
 paired AS (
     SELECT t.*, v.motion_checksum AS listed_motion_checksum,
         CASE
             WHEN t.class.bucket <> 'delete'
                 THEN {{'bucket': t.class.bucket, 'reason': t.class.reason, 'along': false, 'due_at': t.due_at}}
-            WHEN t.visibility = 'hidden' AND NOT EXISTS (
-                FROM server s WHERE s.live_photo_video_id = t.asset_id AND s.owner_id = $user_id AND s.is_trashed
-            ) THEN {{'bucket': 'review', 'reason': 'orphan_motion', 'along': false, 'due_at': NULL}}
+            WHEN t.visibility = 'hidden' AND t.asset_id NOT IN (FROM widowed)
+                THEN {{'bucket': 'review', 'reason': 'orphan_motion', 'along': false, 'due_at': NULL}}
             WHEN t.live_photo_video_id IS NULL OR t.asset_id IN (FROM shared)
                 THEN {{'bucket': 'delete', 'reason': t.class.reason, 'along': false, 'due_at': NULL}}
             WHEN v.asset_id IS NULL
