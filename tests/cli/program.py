@@ -54,7 +54,7 @@ def start(*arguments: object, env: Mapping[str, str | None] | None = None, **opt
 
 def ended(process: subprocess.Popen[bytes]) -> Ended:
     """Wait for it. No output may hold the API key."""
-    out, err = process.communicate(timeout=120)
+    out, err = (text or b"" for text in process.communicate(timeout=120))  # None: it went elsewhere
     for key in filter(None, [os.environ.get("SERVER_API_KEY")]):
         assert key.encode() not in out + err
     return Ended(process.returncode, out.decode(), err.decode())
