@@ -223,7 +223,7 @@ def _pair(f: SimpleNamespace, run: RunFacts) -> Line:
     if f.motion_id is not None:
         return Line("pair", Says.GOES, f"{text}; it goes along.")
     if f.bucket == Bucket.DELETE:
-        shared = f"; {some(f.sharing)} keeps it" if f.sharing else ""
+        shared = f"; {some(f.sharing)} keeps it" if f.sharing and not f.video_trashed else ""
         return Line("pair", Says.GOES, f"{text}{shared}; the still goes alone.")
     return Line("pair", _SAYS[f.bucket] if f.bucket and _by_video(f, run) else Says.SILENT, f"{text}.")
 

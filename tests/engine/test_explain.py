@@ -162,6 +162,18 @@ def test_a_motion_video_that_the_listing_lacks_is_explained_by_its_still(con: du
     assert "still.heic" in it.lines[0].text and it.lines[0].rule == "server"
 
 
+def test_the_surviving_still_that_keeps_a_shared_motion_video_is_named(con: duckdb.DuckDBPyConnection) -> None:
+    going = ServerAsset("s1", A, file_name="going.heic", live_photo_video_id="s2")
+    video = ServerAsset("s2", B, visibility="hidden", file_name="shared.mov")
+    staying = ServerAsset("s3", C, file_name="staying.heic", live_photo_video_id="s2")
+    trashed = ServerAsset("s4", C, file_name="trashed.heic", live_photo_video_id="s2", is_trashed=True)
+    server = [going, video, staying, trashed]
+    (it,) = explained(con, ["s1"], {A: GONE_LONG_AGO}, (), server, Policy("me", NOW))["s1"]
+    (pair,) = (line for line in it.lines if line.rule == "pair")
+    assert it.bucket == "delete" and pair.says is Says.GOES
+    assert "; staying.heic keeps it; the still goes alone" in pair.text and "trashed.heic" not in pair.text
+
+
 def test_lesson_3_every_library_that_still_has_the_bytes_is_named(con: duckdb.DuckDBPyConnection) -> None:
     rows = [LocalRow("L1", "1", "primary", A), LocalRow("L2", "9", "motion", A)]
     (it,) = explained(con, [A], {A: Remembered(observed=True)}, rows, [ServerAsset("s1", A)], Policy("me", NOW))[A]
