@@ -20,7 +20,7 @@ from state import journal, settings_file
 from state.db import reading, writing
 from state.lock import partition_lock
 from state.partition import Partition
-from state.runs import FIRST_DELETE_CONFIRMED, get_fact, runs, set_fact
+from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, get_fact, runs, set_fact
 from tasks import (
     classify,
     clock,
@@ -293,6 +293,9 @@ def _check_plan(context: Context, content: dict[str, Any], units: Sequence[plan.
         raise ConfirmationNeeded("The plan on disk is not the one that was approved.", "Start a new run and review it.")
     if not verdict_of(content["verdict"]).passed:
         raise ConfirmationNeeded("A rail aborted the run that made this plan.", "Start a new run and review it.")
+    with reading(context.partition) as con:
+        if get_fact(con, FIRST_DRY_RUN) is None:
+            raise ConfirmationNeeded("What was known here was lost or reset since.", "Start with a dry run.")
     lines = journal.read(context.partition).records
     if any(line.decision == "run_finished" and line.run_id == context.run.run_id for line in lines):
         raise ConfirmationNeeded("This plan was applied already.", "Start a new run to see what is left.")
@@ -315,7 +318,7 @@ def _check_rails(context: Context, content: dict[str, Any], facts: ServerFacts) 
             last_server_count=None,
             trash_enabled=facts.trash_enabled,
             trash_days=facts.trash_days,
-            to_trash=content["counts"]["to_trash"],
+            to_trash=plan.asset_count(plan.from_json(unit) for unit in content["units"]),
             matched=content["counts"]["matched"],
             threshold_percent=settings.thresholdPercent,
             threshold_floor=settings.thresholdFloor,

@@ -43,21 +43,26 @@ _EXPECTED = {("names", "checksum"), ("names", "file_name")} | {
     )
 }
 
-# Same size and same modification date: the same bytes (spec, Reconciliation run, 1).
-HITS = """
+SAME_FILE = "split_part(h.file_identity, ':', -1) IS NOT DISTINCT FROM split_part(l.file_identity, ':', -1)"
+
+# Same size, modification date and file: the same bytes (spec, Reconciliation run, 1). The file counts because a photo
+# that is moved over another one of its size and second would pass for it. A device's number may change with a mount;
+# only what follows it (the inode) is compared.
+HITS = f"""
 SELECT l.library_id, l.local_id, l.part, coalesce(l.checksum, h.checksum) AS checksum, l.file_name, l.size,
        l.modified_ns, l.file_identity, h.captured_at, l.albums
 FROM listing l
 LEFT JOIN hashes h ON h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part
-     AND h.size = l.size AND h.modified_ns = l.modified_ns AND (l.checksum IS NULL OR l.checksum = h.checksum)
+     AND h.size = l.size AND h.modified_ns = l.modified_ns AND {SAME_FILE}
+     AND (l.checksum IS NULL OR l.checksum = h.checksum)
 WHERE coalesce(l.checksum, h.checksum) IS NOT NULL
 """
 
-MISSES = """
+MISSES = f"""
 SELECT l.*
 FROM listing l
 ANTI JOIN hashes h ON h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part
-     AND h.size = l.size AND h.modified_ns = l.modified_ns
+     AND h.size = l.size AND h.modified_ns = l.modified_ns AND {SAME_FILE}
 WHERE l.checksum IS NULL
 """
 

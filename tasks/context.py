@@ -23,6 +23,7 @@ from engine.settings import Settings, parse_settings
 from library.protocol import Library
 from library.registry import open_library
 from server.client import PhotoServer
+from state import identity
 from state.credentials import load_credentials
 from state.db import reading
 from state.home import Home
@@ -117,7 +118,10 @@ def run_folder(partition: Partition, run_id: str) -> Path:
 
 @contextmanager
 def server_of(partition: Partition, *, page_size: int = 1000) -> Iterator[PhotoServer]:
-    """A client for a partition's server, with the credentials of the environment or of .env."""
+    """A client for a partition's server, with the credentials of the environment or of .env.
+
+    Raises UsageError when they are for another server, or the key is another account's (invariant 12).
+    """
     credentials = load_credentials(os.environ, Path.cwd())
     if credentials.server_url != partition.server_url:
         raise UsageError(
@@ -125,6 +129,11 @@ def server_of(partition: Partition, *, page_size: int = 1000) -> Iterator[PhotoS
             "Set SERVER_URL and SERVER_API_KEY for that server.",
         )
     with PhotoServer(credentials.server_url, credentials.api_key, page_size=page_size) as client:
+        known = identity.cached(Home(partition.path.parents[1]), credentials)
+        if partition.user_id is not None and partition.user_id != (known or client.identity()).user_id:
+            raise UsageError(
+                "The API key belongs to another account than this state.", "Set SERVER_API_KEY for that account."
+            )
         yield client
 
 

@@ -14,7 +14,7 @@ from tasks import progress
 from tasks.batch import read_batch, record
 from tasks.context import open_context
 from tasks.files import verified
-from tasks.liveness import PROTECTED
+from tasks.liveness import PROTECTED, keep_shared_motions
 from tasks.refs import Ref, RunRef
 from tasks.step import Step
 
@@ -30,10 +30,11 @@ def delete(run: RunRef, batch: Ref) -> dict[str, int]:
     if not units:
         return {"trashed": 0, "failed": 0}
     with held_exclusions(context.partition) as excluded, context.server() as server:
-        going = [unit for unit in units if not excluded.intersection(unit.checksums)]
+        staying = [unit for unit in units if excluded.intersection(unit.checksums)]
+        going = keep_shared_motions([unit for unit in units if unit not in staying], staying)
         outcome = server.trash_units([unit.ids for unit in going])
         lines = [line for unit in going for line in lines_of(run.run_id, unit, outcome)]
-        lines += [record(run.run_id, "failed", unit, PROTECTED) for unit in units if unit not in going]
+        lines += [record(run.run_id, "failed", unit, PROTECTED) for unit in staying]
         journal.append(context.partition, lines)
     counts = {status: sum(line.status == status for line in lines) for status in ("trashed", "failed")}
     progress.report("delete", counts["trashed"], len(units))

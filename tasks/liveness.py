@@ -5,7 +5,7 @@ Used by the tag step of every batch. A plan may be hours old when a person appro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from server.shapes import AssetState
 
 GONE = "the server does not have it any more"
+TRASHED = "it is in the server's trash already"
 BACK = "it, or a photo of its name and time, is in a local library again"
 PROTECTED = "you protected it"
 
@@ -47,6 +48,7 @@ def look_again(context: Context, server: PhotoServer, units: Sequence[Unit], exc
     deletable = still_deletable(context, local)
     states = server.assets_by_id(sorted({asset_id for unit in units for asset_id in unit.ids}))
     going: list[Unit] = []
+    staying: list[Unit] = []
     dropped: dict[str, str] = {}
     for planned in units:
         unit, reason = _by_server(planned, states, context.user_id, alive | excluded)
@@ -58,7 +60,15 @@ def look_again(context: Context, server: PhotoServer, units: Sequence[Unit], exc
             going.append(unit)
         else:
             dropped[unit.asset_id] = reason
-    return Looked(tuple(going), dropped)
+            if reason not in (GONE, TRASHED):
+                staying.append(planned)
+    return Looked(tuple(keep_shared_motions(going, staying)), dropped)
+
+
+def keep_shared_motions(going: Iterable[Unit], staying: Iterable[Unit]) -> list[Unit]:
+    """``going`` without the motion videos that a still of ``staying`` links to as well (invariant 6)."""
+    kept = {unit.motion_id for unit in staying if unit.motion_id is not None}
+    return [replace(unit, motion_id=None, motion_checksum=None) if unit.motion_id in kept else unit for unit in going]
 
 
 def read_libraries(context: Context) -> pa.Table:
@@ -103,7 +113,7 @@ def _by_server(
     if state is None:
         return unit, GONE
     if state.is_trashed:
-        return unit, "it is in the server's trash already"
+        return unit, TRASHED
     if (state.checksum, state.owner_id) != (unit.checksum, user_id) or state.visibility == "locked":
         return unit, "it changed on the server"
     if unit.motion_id is None:

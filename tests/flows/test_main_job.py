@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from engine.errors import ConfirmationNeeded, UsageError
 from engine.runs import tag_name
+from state import danger
+from tasks.opening import find_partition
 from tests.world import World, small_world
 
 
@@ -38,3 +42,44 @@ def test_deleted_photos_are_trashed_after_quarantine_and_come_back(world: World)
     assert back.outcome == "restored" and world.trashed() == set()
     world.pass_days(30)
     assert world.reconcile().outcome == "nothing to do"
+
+
+def test_a_photo_moved_over_another_of_its_size_and_time_is_not_taken_for_it(world: World) -> None:
+    """The one whose name it took is gone; its own content lives on, under the other name."""
+    for name in ("BURST_1.BMP", "BURST_2.BMP"):
+        world.backed_up(name, name.encode())
+        os.utime(world.folder / name, (1_700_000_000, 1_700_000_000))
+    world.reconcile()
+    (world.folder / "BURST_2.BMP").rename(world.folder / "BURST_1.BMP")
+    world.reconcile()
+    world.pass_days(20)
+    world.reconcile()
+    world.pass_days(20)
+    planned = world.reconcile()
+    if planned.counts["delete"]:
+        world.apply(planned)
+    assert "BURST_2.BMP" not in world.trashed()
+
+
+def test_a_plan_from_before_a_reset_is_not_applied(world: World) -> None:
+    world.reconcile()
+    world.remove("2024/IMG_1.JPG")
+    world.reconcile()
+    world.pass_days(15)
+    planned = world.reconcile()
+    home, partition = find_partition()
+    danger.reset_index(home, partition, world.now.replace(tzinfo=None))
+    with pytest.raises(ConfirmationNeeded, match="reset"):
+        world.apply(planned)
+    assert world.trashed() == set()
+
+
+def test_a_key_of_another_account_never_works_on_this_account_s_state(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.reconcile()
+    name = find_partition()[1].name
+    bob = world.simulator.add_user("Bob", "bob@example.com")
+    monkeypatch.setenv("SERVER_API_KEY", world.simulator.add_key(bob, ["all"]))
+    with pytest.raises(UsageError, match="another account"):
+        world.reconcile(partition=name)
