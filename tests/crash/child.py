@@ -24,10 +24,9 @@ import pyarrow.parquet  # noqa: F401
 
 from engine.errors import DeletionSyncError
 from flows import direct, pipeline
-from library.identity import register_folder
+from library.identity import load_folder_config, renew_folder
 from state import exclusions
 from state.db import writing
-from state.libraries import Registered, add
 from tasks.clock import clock_of, naive_now
 from tasks.opening import find_partition
 
@@ -66,8 +65,8 @@ def work(job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return asdict(pipeline.apply(direct.call, direct.WAY, **arguments))
     if job == "restore":
         return asdict(pipeline.restore_run(direct.call, direct.WAY, pipeline.RestoreRequest(**arguments)))
-    if job == "register":  # a library as this process sees it: its file systems may be its own
-        return {"registered": _register(arguments["folder"])}
+    if job == "renew":  # the library as this process sees it: its file systems may be its own
+        return {"renewed": _renew()}
     if job == "shell":
         return {"status": subprocess.run(arguments["command"], shell=True, check=False).returncode}
     assert job == "exclude"
@@ -75,11 +74,14 @@ def work(job: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"excluded": exclusions.add(partition, arguments["checksums"], "kept", naive_now())}
 
 
-def _register(folder: str) -> str:
+def _renew() -> int:
     _, partition = find_partition()
     with writing(partition) as con:
-        add(con, Registered("photos", "folder", "photos", json.dumps(register_folder(folder)), naive_now()))
-    return folder
+        rows = con.execute("SELECT library_id, config FROM libraries").fetchall()
+        for library_id, config in rows:
+            renewed = json.dumps(renew_folder(load_folder_config(json.loads(config), library_id)))
+            con.execute("UPDATE libraries SET config = ? WHERE library_id = ?", [renewed, library_id])
+    return len(rows)
 
 
 def run(order: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""The last look before the deletion: a motion video that a staying still links to stays with it (invariant 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from state import exclusions
+from tests.crash.stage import partition_of
+from tests.e2e.bad_days import plan
+from tests.world import World, checksum, small_world
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Two stills of one motion video, all deleted locally, and planned."""
+    with small_world(tmp_path, monkeypatch) as found:
+        for number in range(5):
+            found.backed_up(f"IMG_{number}.JPG")
+        video = found.backed_up("shared.MOV", b"shared motion", visibility="hidden", type="VIDEO")
+        for name in ("one.HEIC", "two.HEIC"):
+            found.backed_up(name, name.encode(), live_photo_video_id=video)
+        found.change_settings(quarantineDays=0)
+        found.reconcile()
+        found.remove("shared.MOV", "one.HEIC", "two.HEIC")
+        yield found
+
+
+def test_both_stills_take_the_video_along_once(world: World) -> None:
+    assert world.apply(plan(world)).outcome == "trashed"
+    assert world.trashed() == {"shared.MOV", "one.HEIC", "two.HEIC"}
+    (delete,) = [request for request in world.simulator.mutations() if request.method == "DELETE"]
+    assert sorted(delete.json["ids"]) == sorted(world.ids[n] for n in ("shared.MOV", "one.HEIC", "two.HEIC"))
+
+
+def test_a_still_protected_after_the_plan_keeps_the_video_that_it_shares(world: World) -> None:
+    planned = plan(world)
+    exclusions.add(partition_of(world), [checksum(b"one.HEIC")], "kept", world.now.replace(tzinfo=None))
+    world.apply(planned)
+    assert world.trashed() == {"two.HEIC"}
+
+
+def test_a_still_that_came_back_after_the_plan_keeps_the_video_that_it_shares(world: World) -> None:
+    planned = plan(world)
+    world.write("one.HEIC", b"one.HEIC")
+    world.apply(planned)
+    assert world.trashed() == {"two.HEIC"}
+
+
+def test_a_still_protected_after_the_tagging_keeps_the_video_that_it_shares(world: World) -> None:
+    planned = plan(world)
+
+    def protect(method: str, path: str) -> None:
+        if (method, path) == ("PUT", "/api/tags/assets"):
+            world.simulator.faults.arrived = None
+            exclusions.add(partition_of(world), [checksum(b"one.HEIC")], "kept", world.now.replace(tzinfo=None))
+
+    world.simulator.faults.arrived = protect
+    world.apply(planned)
+    assert world.trashed() == {"two.HEIC"}
