@@ -18,6 +18,8 @@ from tasks.liveness import PROTECTED, keep_shared_motions
 from tasks.refs import Ref, RunRef
 from tasks.step import Step
 
+NOT_TRASHED = "the server did not trash it"
+
 
 def delete(run: RunRef, batch: Ref) -> dict[str, int]:
     """Trash the units of a batch file. Returns how many were trashed and how many failed (spec, item 5.9).
@@ -51,6 +53,8 @@ def lines_of(run_id: str, unit: Unit, outcome: TrashOutcome) -> list[Record]:
     gone = outcome.trashed | outcome.already_trashed
     if all(asset_id in gone for asset_id in unit.ids):
         return [record(run_id, "trashed", unit)]
+    if not gone.intersection(unit.ids):
+        return [record(run_id, "failed", unit, outcome.failed.get(unit.asset_id, NOT_TRASHED))]
     lines = []
     for asset_id, checksum in ((unit.asset_id, unit.checksum), (unit.motion_id, unit.motion_checksum)):
         if asset_id is None:
@@ -59,7 +63,7 @@ def lines_of(run_id: str, unit: Unit, outcome: TrashOutcome) -> list[Record]:
         if asset_id in gone:
             lines.append(record(run_id, "trashed", half))
         else:
-            lines.append(record(run_id, "failed", half, outcome.failed.get(asset_id, "the server did not trash it")))
+            lines.append(record(run_id, "failed", half, outcome.failed.get(asset_id, NOT_TRASHED)))
     return lines
 
 

@@ -22,6 +22,7 @@ from tasks.files import verified
 from tasks.liveness import look_again
 from tasks.rails import read_plan
 from tasks.refs import Ref, RunRef
+from tasks.settle import tidy_tag
 from tasks.step import Step
 
 DONE = ("trashed", "restored")
@@ -69,17 +70,9 @@ def _attach(context: Context, server: PhotoServer, units: Sequence[Unit]) -> str
             [record(context.run.run_id, "failed", unit, f"not tagged: {error.what}") for unit in units],
         )
         if tag_id is not None:
-            _untag(server, tag_id, units)
+            tidy_tag(context.partition, server, context.run.run_id, ids_of(units))
         raise
     return tag_id
-
-
-def _untag(server: PhotoServer, tag_id: str, units: Sequence[Unit]) -> None:
-    """Best effort: what was not trashed should not carry the tag. The next run settles what stays."""
-    try:
-        server.untag_assets(tag_id, ids_of(units))
-    except DeletionSyncError:
-        return
 
 
 STEP = Step("tag", tag)
