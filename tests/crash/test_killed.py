@@ -42,12 +42,13 @@ class Stage:
     planned_tables: dict[str, list[tuple[Any, ...]]]
 
     def job(self, name: str) -> tuple[str, dict[str, Any]]:
-        return {
+        jobs: dict[str, tuple[str, dict[str, Any]]] = {
             "plan": ("reconcile", {"dry_run": True}),
             "apply": ("apply", {"digest": self.digest}),
             "restore": ("restore", {"run_id": self.applied}),
             "by itself": ("reconcile", {"dry_run": False}),
-        }[name]
+        }
+        return jobs[name]
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def test_lesson_38_a_server_that_is_down_leaves_no_run_behind(due: World) -> Non
 
 
 def test_a_server_that_asks_for_patience_gets_it(due: World) -> None:
-    too_many = {"status": 429, "headers": {"Retry-After": "0"}, "body": {"message": "slow down"}}
+    too_many: dict[str, Any] = {"status": 429, "headers": {"Retry-After": "0"}, "body": {"message": "slow down"}}
     due.simulator.faults.add("POST", "/api/search/metadata", times=2, **too_many)
     due.simulator.faults.add("GET", "/api/server/version", times=1, **too_many)
     planned = plan(due)
@@ -115,8 +115,8 @@ def test_lesson_91_a_trash_that_does_not_keep_is_no_trash(due: World, setting: d
 def test_a_partners_a_locked_and_an_external_asset_stay(world: World) -> None:
     partner = world.simulator.add_user("Bob", "bob@example.com")
     world.simulator.share_with_partner(partner, world.user_id)
-    for name, fields in (("locked", {"visibility": "locked"}), ("external", {"library_id": world.user_id})):
-        world.backed_up(f"{name}.JPG", **fields)
+    world.backed_up("locked.JPG", visibility="locked")
+    world.backed_up("external.JPG", library_id=world.user_id)
     digest = world.write("partner.JPG")
     theirs = world.simulator.add_asset(partner, checksum=digest, file_name="partner.JPG")
     world.reconcile()
