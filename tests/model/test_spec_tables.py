@@ -154,6 +154,18 @@ def test_lesson_8_and_10_a_photo_alive_under_other_bytes_goes_to_review(
     assert verdicts(maker.decide(known, (local,), (asset,), policy_on(0))) == {"s1": expected}
 
 
+def test_a_confirmed_retired_edit_goes_although_its_photo_lives_under_other_bytes(maker: Maker) -> None:
+    asset = ServerAsset("s1", A, file_name="a.jpg", captured_at=TAKEN)
+    local = photo(B, captured_at=TAKEN)
+    for cause, expected in {
+        "retired": ("delete", "confirmed"),
+        "deleted": ("review", "alive_under_another_checksum"),
+        "limbo": ("review", "alive_under_another_checksum"),
+    }.items():
+        known = {A: replace(PAST, cause=cause)}
+        assert verdicts(maker.decide(known, (local,), (asset,), policy_on(0))) == {"s1": expected}
+
+
 def test_lesson_19_a_restricted_scope_is_never_silently_off(maker: Maker) -> None:
     known = {A: replace(PAST, albums=frozenset({"x"})), B: PAST}
     server = (ServerAsset("s1", A), ServerAsset("s2", B))
