@@ -120,20 +120,15 @@ def restore(
     as_json: AsJson = False,
 ) -> int:
     """Bring back what a run moved to the trash, and protect it from later runs."""
-    from flows.pipeline import RestoreRequest, restore_run
-    from tasks.restore import LONGEST_PATTERN, checked_selection
+    from flows import ways
+    from flows.pipeline import RestoreRequest
+    from tasks.restore import checked_selection
 
-    if pattern is not None and not 0 < len(pattern) <= LONGEST_PATTERN:
-        raise UsageError(
-            "--file-name-matches is empty." if not pattern else "--file-name-matches is too long.",
-            f"Give 1 to {LONGEST_PATTERN} characters; leave it out to restore the whole run.",
-        )
     checked_selection(run_id, asset_ids or [], pattern)
     partition = _ready()
-    steps = chosen(way)
     request = RestoreRequest(run_id, "default", tuple(asset_ids or ()), pattern, not no_exclude)
     with progress.shown():
-        summary = restore_run(steps.call, steps.name, request)
+        summary = ways.restore(chosen(way), request)
     return _shown(partition, summary, as_json)
 
 
@@ -156,21 +151,23 @@ def _ready() -> Partition:
 
 
 def _reconciled(partition: Partition, way: str, *, dry_run: bool, checksums_file: Path | None) -> Summary:
-    from flows.pipeline import ReconcileRequest, reconcile
+    from flows import ways
+    from flows.pipeline import ReconcileRequest
 
+    # A person is here: whatever the settings allow, nothing is trashed before the question is answered.
+    request = ReconcileRequest(dry_run=dry_run, checksums_file=checksums_file, applies_itself=False)
     steps = chosen(way)
-    request = ReconcileRequest(dry_run=dry_run, checksums_file=checksums_file)
-    return _watched(partition, lambda: reconcile(steps.call, steps.name, request))
+    return _watched(partition, lambda: ways.reconcile(steps, request))
 
 
 def _applied(partition: Partition, digest: str, counts: dict[str, int], way: str, *, yes: bool, as_json: bool) -> int:
-    from flows.pipeline import apply as apply_plan
+    from flows import ways
 
     photos, assets = plural(counts["delete"], "photo"), plural(counts["to_trash"], "asset")
     note(f"The plan's digest: {digest}")
     confirm(f"Move these {photos} ({assets}) to the server's trash?", yes=yes)
     steps = chosen(way)
-    summary = _watched(partition, lambda: apply_plan(steps.call, steps.name, digest))
+    summary = _watched(partition, lambda: ways.apply(steps, digest))
     if as_json:
         emit(plans.document(partition, summary))
     else:

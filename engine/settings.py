@@ -44,7 +44,9 @@ class Settings(BaseModel):
         default=14, ge=0, le=90, strict=True, description="Days a confirmed deletion waits before it may be trashed."
     )
     useIncrementalServerSync: bool = Field(
-        default=True, strict=True, description="Use the server's change stream when a sign-in allows it."
+        default=True,
+        strict=True,
+        description="Use the server's change stream. It needs a sign-in, which this version lacks: it searches.",
     )
     thresholdPercent: float = Field(
         default=1.0,

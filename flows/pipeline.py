@@ -18,6 +18,7 @@ from engine.policy import RailFacts, Verdict
 from engine.rails import evaluate
 from state import journal, settings_file
 from state.db import reading, writing
+from state.legacy import import_legacy
 from state.lock import partition_lock
 from state.partition import Partition
 from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, get_fact, runs, set_fact
@@ -65,6 +66,7 @@ class ReconcileRequest:
     partition: str = DEFAULT_PARTITION
     dry_run: bool = True
     checksums_file: Path | None = None
+    applies_itself: bool = True  # whether a real run may apply its plan where the setting allows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def reconcile(call: Call, way: str, request: ReconcileRequest) -> Summary:
     that trips is a Summary with the outcome `aborted`.
     """
     home, partition = find_partition(request.partition)
+    import_legacy(partition, clock.naive_now())
     with partition_lock(partition, "reconcile"):
         with server_of(partition) as server:
             facts = ask_server(server)
@@ -101,7 +104,7 @@ def reconcile(call: Call, way: str, request: ReconcileRequest) -> Summary:
             if isinstance(planned, Summary):
                 return planned
             content, units = rails.read_plan(context.folder)
-            if context.facts["dry_run"] or not units or not _may_apply_itself(context):
+            if context.facts["dry_run"] or not units or not (request.applies_itself and _may_apply(context)):
                 return _planned(context, content)
             return _apply_batches(call, run, context, planned, content)
 
@@ -246,7 +249,7 @@ def _planned(context: Context, content: dict[str, Any]) -> Summary:
     )  # fmt: skip
 
 
-def _may_apply_itself(context: Context) -> bool:
+def _may_apply(context: Context) -> bool:
     if not context.settings.applyScheduledRuns:
         return False
     with reading(context.partition) as con:

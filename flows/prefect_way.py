@@ -23,6 +23,7 @@ from prefect.tasks import exponential_backoff  # noqa: E402
 
 from engine.errors import DeletionSyncError, PartitionBusy  # noqa: E402
 from server.errors import RateLimited, ServerFault, ServerUnreachable  # noqa: E402
+from tasks import progress  # noqa: E402
 from tasks.context import open_context, run_folder  # noqa: E402
 from tasks.files import verified  # noqa: E402
 from tasks.refs import Ref, RunRef  # noqa: E402
@@ -38,6 +39,7 @@ PASSING = (ServerUnreachable, ServerFault, RateLimited, PartitionBusy)
 
 def call(step: Step, *arguments: Any) -> Any:
     """Run a step as a task run. What the cache has of a pure step is brought into this run's folder."""
+    progress.report(step.name, 0, None)
     if step.rule_version is None:
         return task_of(step)(*arguments)
     run: RunRef = arguments[0]

@@ -22,6 +22,7 @@ def reconcile(
     partition: Annotated[str, Field(min_length=1, max_length=300)] = DEFAULT_PARTITION,
     dry_run: bool = True,
     local_checksums_file: Path | None = None,
+    applies_itself: bool = True,
 ) -> Any:
     """Find photos that were deleted locally and plan to move their server copies to the trash.
 
@@ -32,8 +33,9 @@ def reconcile(
             applyScheduledRuns allow it; otherwise the plan waits for your approval.
         local_checksums_file: A file with one base64 SHA-1 per line that stands for the local libraries. Leave it empty
             to read the registered libraries.
+        applies_itself: Off: a real run ends with its plan, whatever the settings allow.
     """
-    request = pipeline.ReconcileRequest(partition, dry_run, local_checksums_file)
+    request = pipeline.ReconcileRequest(partition, dry_run, local_checksums_file, applies_itself)
     summary = pipeline.reconcile(prefect_way.call, prefect_way.WAY, request)
     show_summary(summary, partition)
     return final_state(summary)

@@ -24,7 +24,8 @@ def reconcile(way: Way, request: ReconcileRequest) -> Summary:
         return pipeline.reconcile(direct.call, direct.WAY, request)
     from flows.reconcile import reconcile as flow
 
-    return _summary(flow(request.partition, request.dry_run, request.checksums_file, return_state=True))
+    state = flow(request.partition, request.dry_run, request.checksums_file, request.applies_itself, return_state=True)
+    return _summary(state)
 
 
 def apply(way: Way, digest: str, partition: str = DEFAULT_PARTITION) -> Summary:

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import UsageError
 from server.client import PhotoServer
-from state import identity, legacy, settings_file
+from state import identity, settings_file
 from state.credentials import Credentials, load_credentials
 from state.db import reading
 from state.home import Home
@@ -54,9 +54,7 @@ def find_partition(name: str = DEFAULT_PARTITION, *, online: bool = True) -> tup
         known = learn_identity(home, credentials)
     if known is None:
         return home, activate(home, credentials.server_url, None, _log)
-    partition = activate(home, credentials.server_url, known.user_id, _log, email=known.email)
-    legacy.import_legacy(partition, clock.naive_now())
-    return home, partition
+    return home, activate(home, credentials.server_url, known.user_id, _log, email=known.email)
 
 
 def learn_identity(home: Home, credentials: Credentials) -> identity.Identity:

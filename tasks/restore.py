@@ -43,8 +43,13 @@ def checked_selection(run_id: str, asset_ids: Sequence[str], file_name_matches: 
     parse_run_id(run_id)
     ids = tuple(uuid_out(asset_id) for asset_id in asset_ids)
     if file_name_matches is not None:
+        if not 0 < len(file_name_matches) <= LONGEST_PATTERN:
+            raise UsageError(
+                "--file-name-matches is empty or too long.",
+                f"Give 1 to {LONGEST_PATTERN} characters; leave it out to restore the whole run.",
+            )
         try:
-            re.compile(file_name_matches[:LONGEST_PATTERN])
+            re.compile(file_name_matches)
         except re.error as error:
             raise UsageError(
                 f"--file-name-matches is no regular expression: {error.msg} at position {error.pos}.",
