@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from engine.relations import NAMES
 
-# One row per part of a local asset. A Live Photo is one local_id with the parts 'primary' and 'motion'.
+# One row per part of a local asset. A Live Photo is one local_id with the parts 'primary' and 'motion'; a library that
+# keeps what an edit replaced lists that too ('original', 'original_motion'), and the other half of a RAW pair as 'raw'.
 ENUMERATED = pa.schema(
     [
         ("library_id", pa.string()),
@@ -48,11 +49,17 @@ class Enumeration:
     """A whole listing. ``problems`` not empty means it is incomplete: nothing may be concluded from absence.
 
     ``token`` is the change token taken before the listing began.
+    ``recently_deleted``: ids of ``table`` that lie in the platform's trash. They are still held, so their absence is
+    not yet a deletion (spec, item 8.7); ``changes_since`` reports them as deleted.
+    ``withheld``: ids that the library holds and never lists, because others may delete them (a shared library). Where
+    such an id was listed before, it was handed over, not deleted.
     """
 
     table: pa.Table
     token: str | None
     problems: tuple[str, ...] = ()
+    recently_deleted: frozenset[str] = frozenset()
+    withheld: frozenset[str] = frozenset()
 
     @property
     def complete(self) -> bool:
@@ -91,7 +98,10 @@ class Library(Protocol):
         """A token that stands for now, or None where the library has no change log."""
 
     def changes_since(self, token: str, known: pa.Table, now: pa.Table) -> Changes:
-        """Changes after ``token``. ``known`` and ``now`` are ENUMERATED rows: the saved and the fresh listing."""
+        """Changes after ``token``. ``known`` and ``now`` are ENUMERATED rows: the saved and the fresh listing.
+
+        ``deleted`` holds the ids of ``known`` that are gone and those that lie in the platform's trash.
+        """
 
     def enumerate(self) -> Enumeration:
         """Every local asset. Raises LibraryUnavailable when the library is gone; lesser gaps are ``problems``."""
