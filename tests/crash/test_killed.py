@@ -162,9 +162,6 @@ def _started_again(stage: Stage, name: str) -> None:
         assert again["outcome"] in ("restored", "nothing to do"), again
         assert not world.simulator.trashed()
         assert set(statuses(partition)[stage.applied].values()) == {"restored"}
-        world.pass_days(40)
-        after = stage.client.run("reconcile", dry_run=False)
-        assert stage.due.isdisjoint(world.simulator.trashed()), after
         return
     if "error" in again:
         assert name == "apply" and again["what"].startswith("This plan was applied already"), again
@@ -206,3 +203,18 @@ def test_killed_at_any_write_it_ends_where_it_would_have_ended(stage: Stage, nam
         put_back(stage.world, stage.moments[name])
         assert stage.client.run(job, die_at=number, **arguments) == {"killed": True}, stage.writes[name][number - 1]
         _started_again(stage, name)
+
+
+@pytest.mark.parametrize("took_effect", [False, True])
+def test_invariant_10_after_a_restore_that_was_killed_the_next_run_leaves_its_photos_alone(
+    stage: Stage, took_effect: bool
+) -> None:
+    put_back(stage.world, stage.moments["restore"])
+    number = stage.requests["restore"].index("POST") + 1
+    job, arguments = stage.job("restore")
+    killed = stage.client.run_killed_at_request(number, job, took_effect=took_effect, **arguments)
+    assert killed == {"killed": True}
+    assert stage.world.simulator.trashed() == (frozenset() if took_effect else stage.due)
+    stage.world.pass_days(40)
+    after = stage.client.run("reconcile", dry_run=False)
+    assert (after["outcome"], after["counts"]["to_trash"]) == ("planned", 1), after  # the photo deleted last, alone
