@@ -69,19 +69,21 @@ def register_android(serial: str | None, host: str = "127.0.0.1", port: int = 50
 
 def load_android_config(payload: Mapping[str, Any], label: str) -> AndroidConfig:
     """A stored configuration, checked. Raises LibraryError for one that is damaged."""
-    try:
-        config = AndroidConfig(
-            host=str(payload["host"]),
-            port=int(payload["port"]),
-            serial=str(payload["serial"]),
-            hardware=str(payload["hardware"]),
-            database=str(payload["database"]),
-            volumes=[str(volume) for volume in payload["volumes"]],
+    host, port, serial, hardware, database, volumes = (payload.get(key) for key in AndroidConfig.__annotations__)
+    if (
+        all(isinstance(text, str) and text for text in (host, serial, hardware, database))
+        and isinstance(port, int)
+        and isinstance(volumes, list)
+        and volumes
+    ):
+        return AndroidConfig(
+            host=str(host),
+            port=port,
+            serial=str(serial),
+            hardware=str(hardware),
+            database=str(database),
+            volumes=[str(volume) for volume in volumes],
         )
-        if all(config.values()):
-            return config
-    except (KeyError, TypeError, ValueError):
-        pass
     raise LibraryError(
         f"What is remembered of the library {label!r} is damaged.", "Remove the library and register it again."
     )
@@ -119,10 +121,10 @@ class AndroidLibrary:
             return _token(media.index(self._phone))
 
     def changes_since(self, token: str, known: pa.Table, now: pa.Table) -> Changes:
-        """What differs between two listings, what the index says has changed since, and what went to the trash as deleted.
+        """What differs between two listings, and what the index says has changed; what is in the trash was deleted.
 
-        Expired when the version of the index is another one than the token's, or its generation an earlier one: then an older
-        copy of the index came back. Raises LibraryUnavailable.
+        Expired when the version of the index is another one than the token's, or its generation an earlier one: then an
+        older copy of the index came back. Raises LibraryUnavailable.
         """
         since = _index_of(token)
         if since is None:

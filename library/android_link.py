@@ -1,4 +1,4 @@
-"""One phone behind an adb server: its state, a shell command, a file's status, a file's bytes. All failures are OSError.
+"""One phone behind an adb server: its state, a command's output, a file's status and bytes. All failures are OSError.
 
 Only the adb server at the given address is ever contacted, and none is ever started. What the answers mean lives in
 ``library.android_rows`` and ``library.android_adb``.
@@ -23,6 +23,7 @@ IDLE_SECONDS = 120.0  # a large media index takes its time before the first row;
 _TPORT_SERVER = 41  # the server version that knows `host:tport`, of 2019; assuming it spares a connection per command
 _FILE_STATUS = struct.Struct("<IQQIIIIQqqq")  # error, device, inode, mode, links, user, group, size, three times
 _CHUNK_LIMIT = 1 << 20  # the sync protocol sends at most 64 KiB at once
+_PROVIDER_FAILED = "Error while accessing provider"
 _STATES = {
     "unauthorized": "the phone has not authorised this computer: unlock it and allow USB debugging",
     "offline": "the phone is offline: unplug it and plug it in again",
@@ -65,16 +66,17 @@ def state_problem(phone: Phone) -> str | None:
 
 
 def shell(phone: Phone, command: str) -> bytes:
-    """The standard output of a command on the phone. Raises OSError when it fails, or its end does not arrive."""
+    """The standard output of a command on the phone. Raises OSError when its end does not arrive, and with the number
+    ENOTSUP when it fails: `content` ends with 0 even then."""
     from adbutils import AdbDevice  # type: ignore[import-untyped]
 
     with _client(phone.host, phone.port) as client:
         done = AdbDevice(client, serial=phone.serial).shell2(command, timeout=IDLE_SECONDS, encoding=None, v2=True)
     output = bytes(done.output if done.stdout is None else done.stdout)
     failure = bytes(done.stderr or b"").decode("utf-8", "replace").strip()
-    if done.returncode != 0 or failure:
+    if done.returncode != 0 or _PROVIDER_FAILED in failure or (failure and not output):
         shown = " ".join(failure.splitlines()[:2]) or f"it ended with {done.returncode}"
-        raise OSError(errno.EIO, f"the phone refused `{command.split(' --')[0]}`: {shown}")
+        raise OSError(errno.ENOTSUP, f"the phone refused `{command.split(' --')[0]}`: {shown}")
     return output
 
 

@@ -5,6 +5,7 @@ How the rows become a library lives in ``library.android_adb``; how they are pri
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,7 +41,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One row of the media index. ``size`` (bytes) and ``modified`` (seconds since 1970) are None where it is unsure."""
+    """One row of the index. ``size`` (bytes) and ``modified`` (seconds since 1970) are None where it is unsure."""
 
     volume: str
     number: int
@@ -65,7 +66,13 @@ def index(phone: Phone) -> Index:
     version = rows.result(link.shell(phone, rows.call("get_version", PRIMARY)), "android.intent.extra.TEXT")
     if version is None:
         raise rows.Unreadable("the phone does not tell the version of its media index; Android 11 or later is needed")
-    generation = rows.result(link.shell(phone, rows.call("get_generation", PRIMARY)), "android.intent.extra.INDEX")
+    try:
+        called = link.shell(phone, rows.call("get_generation", PRIMARY))
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        called = b""
+    generation = rows.result(called, "android.intent.extra.INDEX")
     if generation is not None and generation.isdigit():
         return Index(version, int(generation))
     newest = link.shell(phone, rows.query(_uri(PRIMARY), ["MAX(generation_modified)"], "_id>0"))

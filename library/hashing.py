@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -106,10 +107,11 @@ def _read(
 
     The path is looked at before and after, and the open file as well: a replaced file changes the path, a file that
     is written to changes both. ``st_ctime_ns`` notices a writer that puts the modification time back.
+    Bytes that come from another device have no open file here: of those the library's stamp alone tells.
     """
     listed = (row["size"], row["modified_ns"], row["file_identity"])
-    opened = os.fstat(stream.fileno())
-    if _stamp(library, row) != listed or _key(opened) != listed:
+    opened = _status(stream)
+    if _stamp(library, row) != listed or (opened is not None and _key(opened) != listed):
         return None, None, _CHANGED_BEFORE
     digest = hashlib.sha1(usedforsecurity=False)
     captured_at, size = None, 0
@@ -120,13 +122,7 @@ def _read(
         if size == 0:
             captured_at = capture_time(row["file_name"], chunk[:count], stream)
         size += count
-    closing = os.fstat(stream.fileno())
-    if (
-        size != opened.st_size
-        or _stamp(library, row) != listed
-        or _key(closing) != listed
-        or closing.st_ctime_ns != opened.st_ctime_ns
-    ):
+    if size != row["size"] or _stamp(library, row) != listed or _was_written_to(stream, opened):
         return None, None, _CHANGED_DURING
     if captured_at is None:
         captured_at = row["modified_ns"] // 1000
@@ -147,6 +143,22 @@ def _fill(stream: BinaryIO, chunk: memoryview) -> int:
 def _stamp(library: Library, row: dict[str, Any]) -> tuple[int, int, str]:
     stamp = library.stamp(row["local_id"], row["part"])
     return stamp.size, stamp.modified_ns, stamp.file_identity
+
+
+def _status(stream: BinaryIO) -> os.stat_result | None:
+    """Of the file behind a stream; None: there is none on this computer."""
+    try:
+        return os.fstat(stream.fileno())
+    except io.UnsupportedOperation:
+        return None
+
+
+def _was_written_to(stream: BinaryIO, opened: os.stat_result | None) -> bool:
+    """Whether the open file is not as it was when it was ``opened``."""
+    closing = _status(stream)
+    if opened is None or closing is None:
+        return opened is not closing
+    return _key(closing) != _key(opened) or closing.st_ctime_ns != opened.st_ctime_ns
 
 
 def _key(status: os.stat_result) -> tuple[int, int, str]:
