@@ -5,6 +5,7 @@ The private copy of the database comes from ``library.apple_database``; no file 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import threading
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from library.apple_database import State, asset_ids, private_copy, read_state
+from library.apple_database import State, asset_scopes, private_copy, read_state
 from library.errors import LibraryUnavailable
 
 _INSTALL = "Install it with `pip install 'deletion-sync[apple]'`."
@@ -81,24 +82,25 @@ def read_holdings(bundle: Path) -> Holdings:
         try:
             return _read(osxphotos, copy, bundle, state, complaints)
         except Exception as error:  # a schema that osxphotos does not know fails in any way there is
-            raise LibraryUnavailable(
-                f"osxphotos {osxphotos.__version__} cannot read {bundle} (version {state.model}, "
-                f"{type(error).__name__}).",
-                "Upgrade osxphotos; the library may be from a newer Photos than it knows.",
-            ) from None
+            reason = repr(error)
+        gc.collect()  # what the failed reading left half-made has a folder of its own, which goes with it
+    raise LibraryUnavailable(
+        f"osxphotos {osxphotos.__version__} cannot read {bundle} (version {state.model}): {reason}.",
+        "Upgrade osxphotos; the library may be from a newer Photos than it knows.",
+    )
 
 
 def _read(osxphotos: Any, copy: Path, bundle: Path, state: State, complaints: list[str]) -> Holdings:
     # Search terms are of no use here and would be read from the bundle itself.
     database = osxphotos.PhotosDB(dbfile=str(copy), library_path=str(bundle), _skip_searchinfo=True)
     try:
-        everything = asset_ids(copy)
+        scopes = asset_scopes(copy)
         albums = {album.uuid: album.title or "" for album in database.album_info}
-        photos = database.photos_by_uuid(sorted(everything))  # the others leave burst frames or the trash out
-        withheld = frozenset(photo.uuid for photo in photos if _belongs_to_others(photo, bundle))
+        photos = database.photos_by_uuid(sorted(scopes))  # the others leave burst frames or the trash out
+        withheld = frozenset(photo.uuid for photo in photos if _belongs_to_others(photo, scopes[photo.uuid]))
         assets = tuple(_asset(photo, albums) for photo in photos if photo.uuid not in withheld)
         problems = [f"{bundle}: {complaint}" for complaint in complaints]
-        unread = everything.difference(photo.uuid for photo in photos)
+        unread = scopes.keys() - {photo.uuid for photo in photos}
         if unread:
             problems.append(f"{bundle}: {len(unread)} of its assets cannot be read, {min(unread)} among them")
         paths = {(asset.local_id, part.name): part.path for asset in assets for part in asset.parts}
@@ -107,18 +109,9 @@ def _read(osxphotos: Any, copy: Path, bundle: Path, state: State, complaints: li
         database._tempdir.cleanup()  # it would complain about being left to the garbage collector
 
 
-def _belongs_to_others(photo: Any, bundle: Path) -> bool:
-    """Shared albums, the shared library, what others sent and was not saved, and moments that others shared.
-
-    Own photos can be in a moment too; those of others lie in a folder of their own.
-    """
-    moments = str(bundle / "scopes" / "momentshared")
-    return bool(
-        photo.shared
-        or photo.shared_library
-        or (photo.syndicated and not photo.saved_to_library)
-        or (photo.shared_moment and photo.path is not None and photo.path.startswith(moments))
-    )
+def _belongs_to_others(photo: Any, scope: int) -> bool:
+    """Shared albums, the shared library, what others sent and was not saved, and what was received by a link."""
+    return bool(scope != 0 or photo.shared or photo.shared_library or (photo.syndicated and not photo.saved_to_library))
 
 
 def _asset(photo: Any, albums: dict[str, str]) -> Asset:
@@ -138,26 +131,24 @@ def _parts(photo: Any) -> Iterator[Part]:
     """
     name = str(photo.original_filename or photo.filename)
     if photo.hasadjustments:
-        yield Part("primary", _with_suffix_of(name, photo.path_edited), photo.path_edited)
+        yield Part("primary", _typed(name, photo.path_edited), photo.path_edited)
         yield Part("original", name, photo.path)
     else:
         yield Part("primary", name, photo.path)
     if photo.live_photo:
         video = None if photo.path_live_photo is None else str(photo.path_live_photo)
         edited = photo.path_edited_live_photo if photo.hasadjustments else None
-        yield Part("motion", _with_suffix_of(name, edited or video or ".mov"), edited or video)
+        yield Part("motion", _typed(name, edited or video, ".mov"), edited or video)
         if edited:
-            yield Part("original_motion", _with_suffix_of(name, video or ".mov"), video)
+            yield Part("original_motion", _typed(name, video, ".mov"), video)
     if photo.has_raw:
-        yield Part("raw", _with_suffix_of(name, photo.path_raw), photo.path_raw)
+        yield Part("raw", _typed(name, photo.path_raw), photo.path_raw)
 
 
-def _with_suffix_of(name: str, path: str | None) -> str:
-    """The name that the user knows, with the type that the file has."""
-    if path is None:
-        return name
-    suffix = path if path.startswith(".") else PurePath(path).suffix
-    return name if PurePath(name).suffix.lower() == suffix.lower() else PurePath(name).stem + suffix
+def _typed(name: str, path: str | None, suffix: str = "") -> str:
+    """The name that the user knows, with the type of the file, or with ``suffix`` where there is no file."""
+    suffix = suffix if path is None else PurePath(path).suffix
+    return name if suffix.lower() in ("", PurePath(name).suffix.lower()) else PurePath(name).stem + suffix
 
 
 @contextmanager
@@ -175,10 +166,9 @@ def _quiet() -> Iterator[list[str]]:
     logger = logging.getLogger("osxphotos")
     with _reading, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # connections that it leaves to the garbage collector
-        propagates, logger.propagate = logger.propagate, False
-        logger.addHandler(handler)
+        before = logger.handlers, logger.propagate  # it brings a handler of its own, which prints
+        logger.handlers, logger.propagate = [handler], False
         try:
             yield complaints
         finally:
-            logger.removeHandler(handler)
-            logger.propagate = propagates
+            logger.handlers, logger.propagate = before

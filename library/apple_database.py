@@ -104,11 +104,16 @@ def read_state(copy: Path, bundle: Path) -> State:
         raise LibraryUnavailable(f"{bundle / DATABASE} is not a database of Photos.", _REPAIR) from None
 
 
-def asset_ids(copy: Path) -> frozenset[str]:
-    """The id of every asset in a private copy, whatever it is. Raises sqlite3.Error."""
+def asset_scopes(copy: Path) -> dict[str, int]:
+    """The id of every asset in a private copy, whatever it is, to the part of the library that it lies in: 0 is the
+    user's own, others are what was received (links, shared albums, messages). Raises sqlite3.Error."""
+    scopes: dict[str, int] = {}
     with closing(sqlite3.connect(copy)) as con:
-        tables = [name for (name,) in con.execute(_ASSET_TABLES)]
-        return frozenset(str(key) for table in tables for (key,) in con.execute(f"SELECT ZUUID FROM {table}"))
+        for (table,) in con.execute(_ASSET_TABLES).fetchall():
+            columns = [name for (_, name, *_) in con.execute(f"PRAGMA table_info({table})")]
+            scope = "coalesce(ZBUNDLESCOPE, 0)" if "ZBUNDLESCOPE" in columns else "0"  # before macOS 12
+            scopes.update((str(key), int(value)) for key, value in con.execute(f"SELECT ZUUID, {scope} FROM {table}"))
+    return scopes
 
 
 def _copy(database: Path, copy: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from library.android_adb import AndroidLibrary, load_android_config
+from library.apple_photos import ApplePhotosConfig, ApplePhotosLibrary
 from library.checksums_file import ChecksumsFile
 from library.errors import LibraryError
 from library.folder import FolderLibrary
@@ -21,9 +23,21 @@ def _checksums_file(library_id: str, label: str, config: Mapping[str, Any]) -> L
     return ChecksumsFile(library_id, label, Path(str(config["path"])))
 
 
+def _apple_photos(library_id: str, label: str, config: Mapping[str, Any]) -> Library:
+    return ApplePhotosLibrary(
+        library_id, label, ApplePhotosConfig(path=str(config["path"]), store=str(config["store"]))
+    )
+
+
+def _android(library_id: str, label: str, config: Mapping[str, Any]) -> Library:
+    return AndroidLibrary(library_id, label, load_android_config(config, label))
+
+
 _KINDS: dict[str, Callable[[str, str, Mapping[str, Any]], Library]] = {
     "folder": _folder,
     "checksums_file": _checksums_file,
+    "apple_photos": _apple_photos,
+    "android": _android,
 }
 
 

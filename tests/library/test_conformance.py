@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from library.android_adb import register_android
+from library.apple_photos import register_apple_photos
 from library.checksums_file import register_checksums_file
 from library.errors import LibraryError
 from library.hashing import hash_parts
 from library.identity import register_folder
 from library.protocol import ENUMERATED, Library
 from library.registry import kinds, open_library
+from tests.library.apple_bundle import Bundle
+from tests.library.fake_adb import FakePhone, fake_adb
 from tests.library.worlds import put
 
 CONTENTS = (b"one", b"two", b"three")
+SERVERS = ExitStack()  # what a world needs running until its test ends
 
 
 def checksum_of(content: bytes) -> str:
@@ -41,9 +47,27 @@ def make_checksums_file(place: Path) -> dict[str, Any]:
     return dict(register_checksums_file(place / "photos"))
 
 
+def make_apple_photos(place: Path) -> dict[str, Any]:
+    bundle = Bundle(place / "photos")
+    keys = [bundle.add(f"IMG_{number}.JPG", content) for number, content in enumerate(CONTENTS)]
+    bundle.album("Holiday", *keys)
+    return dict(register_apple_photos(bundle.path))
+
+
+def make_android(place: Path) -> dict[str, Any]:
+    """A phone that is connected while the place is there, and is called like it."""
+    (place / "photos").mkdir()
+    phone = FakePhone(serial=str(place / "photos"), connected=(place / "photos").is_dir)
+    for number, content in enumerate(CONTENTS):
+        phone.add(f"IMG_{number}.jpg", content)
+    return dict(register_android(None, *SERVERS.enter_context(fake_adb(phone))))
+
+
 MAKERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "folder": make_folder,
     "checksums_file": make_checksums_file,
+    "apple_photos": make_apple_photos,
+    "android": make_android,
 }
 
 
@@ -55,10 +79,11 @@ class World:
 
 
 @pytest.fixture(params=kinds())
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     kind = str(request.param)
     config = MAKERS[kind](tmp_path)
-    return World(open_library("L1", kind, "My photos", config), config, tmp_path / "photos")
+    yield World(open_library("L1", kind, "My photos", config), config, tmp_path / "photos")
+    SERVERS.close()
 
 
 def test_a_listing_has_the_columns_of_the_contract(world: World) -> None:
