@@ -69,8 +69,12 @@ CREATE OR REPLACE TEMP TABLE moves AS
     )
     SELECT v.library_id AS old_library, v.local_id AS old_id, a.library_id AS new_library, a.local_id AS new_id
     FROM vanished_once v JOIN arrived_once a USING (content);
-UPDATE edit_anchors SET library_id = m.new_library, local_id = m.new_id
-    FROM moves m WHERE edit_anchors.library_id = m.old_library AND edit_anchors.local_id = m.old_id;
+INSERT INTO edit_anchors (library_id, local_id, checksum)
+    SELECT m.new_library, m.new_id, e.checksum
+    FROM moves m JOIN edit_anchors e ON e.library_id = m.old_library AND e.local_id = m.old_id
+    EXCEPT SELECT library_id, local_id, checksum FROM edit_anchors;
+DELETE FROM edit_anchors USING moves m
+    WHERE edit_anchors.library_id = m.old_library AND edit_anchors.local_id = m.old_id;
 DELETE FROM gone_ids USING moves m WHERE gone_ids.library_id = m.old_library AND gone_ids.local_id = m.old_id;
 """
 

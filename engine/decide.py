@@ -109,10 +109,25 @@ alive_elsewhere AS MATERIALIZED (
     JOIN candidate_seconds t ON t.asset_id = n.asset_id
     JOIN living l ON l.name = n.name AND l.second BETWEEN t.second - 1 AND t.second + 1
 ),
-tabled AS MATERIALIZED (
+-- Hidden candidates whose still is known, because it is in the trash itself.
+widowed AS (
+    SELECT DISTINCT live_photo_video_id AS asset_id FROM server
+    WHERE owner_id = $user_id AND is_trashed AND live_photo_video_id IN (SELECT asset_id FROM scoped)
+),
+by_table AS (
     SELECT c.*, m.due_at, {CANDIDATE_TABLE} AS class
     FROM (SELECT *, asset_id IN (FROM alive_elsewhere) AS alive_elsewhere FROM scoped) c
     JOIN remembered m USING (checksum)
+),
+tabled AS MATERIALIZED (
+    SELECT * REPLACE (
+        CASE
+            WHEN class.bucket = 'delete' AND visibility = 'hidden' AND asset_id NOT IN (FROM widowed)
+                THEN {{'bucket': 'review', 'reason': 'orphan_motion'}}
+            ELSE class
+        END AS class
+    )
+    FROM by_table
 ),
 -- What the linked motion video of a still that would go says about the pair.
 shared AS (
@@ -126,24 +141,18 @@ alive_videos AS (
 ),
 motion AS (
     SELECT v.asset_id, v.checksum AS motion_checksum, v.is_trashed, m.due_at,
-        v.owner_id <> $user_id OR v.visibility = 'locked' AS off_limits,
+        v.owner_id <> $user_id OR v.visibility = 'locked' OR (v.library_id IS NOT NULL AND NOT $include_external)
+            AS off_limits,
         coalesce(m.anchored, false) OR v.checksum IN (FROM alive_videos) AS alive,
         coalesce(m.observed, false) OR m.excluded_at IS NOT NULL AS remembered,
         {MOTION_TABLE} AS class
     FROM videos v LEFT JOIN remembered m ON m.checksum = v.checksum
-),
--- Hidden candidates whose still is known, because it is in the trash itself.
-widowed AS (
-    SELECT DISTINCT live_photo_video_id AS asset_id FROM server
-    WHERE owner_id = $user_id AND is_trashed AND live_photo_video_id IN (SELECT asset_id FROM scoped)
 ),
 paired AS (
     SELECT t.*, v.motion_checksum AS listed_motion_checksum,
         CASE
             WHEN t.class.bucket <> 'delete'
                 THEN {{'bucket': t.class.bucket, 'reason': t.class.reason, 'along': false, 'due_at': t.due_at}}
-            WHEN t.visibility = 'hidden' AND t.asset_id NOT IN (FROM widowed)
-                THEN {{'bucket': 'review', 'reason': 'orphan_motion', 'along': false, 'due_at': NULL}}
             WHEN t.live_photo_video_id IS NULL OR t.asset_id IN (FROM shared)
                 THEN {{'bucket': 'delete', 'reason': t.class.reason, 'along': false, 'due_at': NULL}}
             WHEN v.asset_id IS NULL

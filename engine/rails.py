@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from engine.policy import RailFacts, Verdict
 
@@ -83,7 +84,8 @@ def _retention(facts: RailFacts) -> Verdict | None:
 def _threshold(facts: RailFacts) -> Verdict | None:
     if facts.to_trash <= facts.threshold_floor:
         return None
-    if 100 * facts.to_trash <= facts.threshold_percent * facts.matched:
+    # As the person wrote it: 0.57 is not the nearest binary fraction.
+    if 100 * facts.to_trash <= Fraction(str(facts.threshold_percent)) * facts.matched:
         return None
     return Verdict(
         "threshold",
