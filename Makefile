@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 demo: .venv/ready
 	$(BIN)/python -m demo
 
-test: .venv/ready
+test: .venv/ready .venv/extras
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 check: .venv/ready
@@ -26,11 +26,21 @@ check: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
+# osxphotos and adbutils, so that the tests of those libraries run; without them they are skipped.
+.venv/extras: .venv/ready requirements-extras.lock
+	@if $(BIN)/python -c 'import sys; sys.exit((sys.platform, *sys.version_info[:2]) != ("linux", 3, 11))'; then \
+		$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-extras.lock; \
+	else echo "The tests of Apple Photos and Android libraries need Python 3.11 on Linux and are skipped."; fi
+	@touch $@
+
 # Versions and hashes for every platform and Python that we support; no address of any index.
 lock:
 	$(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install --quiet uv
 	.venv/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate requirements.in -o requirements.lock
+	.venv/lock/bin/uv pip compile --quiet --upgrade --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+		-c requirements.lock --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+		requirements-extras.in -o requirements-extras.lock
 
 clean:
 	rm -rf .venv
