@@ -281,6 +281,25 @@ def test_a_damaged_database_is_limited_and_an_error(bundle: Bundle) -> None:
     assert "damaged" in library.access().problems[0]
 
 
+def test_lesson_84_a_damaged_page_that_hides_a_photo_is_an_error_never_a_shorter_listing(bundle: Bundle) -> None:
+    for number in range(3):
+        bundle.add(f"IMG_{number}.JPG", b"%d" % number)
+    library = bundle.library()
+    with closing(sqlite3.connect(bundle.database)) as con:
+        (page_size,) = con.execute("PRAGMA page_size").fetchone()
+        (page,) = con.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (bundle.names["ASSET"],)).fetchone()
+    with bundle.database.open("r+b") as file:
+        file.seek((page - 1) * page_size + 3)  # the number of rows in the page
+        assert file.read(2) == b"\0\3"
+        file.seek(-2, os.SEEK_CUR)
+        file.write(b"\0\2")
+    with closing(sqlite3.connect(bundle.database)) as con:
+        assert len(con.execute(f"SELECT ZUUID FROM {bundle.names['ASSET']}").fetchall()) == 2  # SQLite reads on
+    assert library.access().status == "limited"
+    with pytest.raises(LibraryUnavailable, match="damaged"):
+        library.enumerate()
+
+
 def test_lesson_86_a_truncated_database_is_an_error_never_a_shorter_listing(bundle: Bundle) -> None:
     for number in range(50):
         bundle.add(f"IMG_{number}.JPG", b"%d" % number)
