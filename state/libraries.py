@@ -72,6 +72,43 @@ def remove(con: duckdb.DuckDBPyConnection, library_id: str, now: datetime) -> in
     return _detached(con) - before
 
 
+HAND_OVER = """
+INSERT INTO detached (checksum, library_id, detached_at)
+    SELECT DISTINCT checksum, $library, $now FROM (
+        SELECT checksum, local_id FROM local_index WHERE library_id = $library
+        UNION SELECT checksum, local_id FROM edit_anchors WHERE library_id = $library
+    )
+    ANTI JOIN detached USING (checksum)
+    WHERE list_contains($ids, local_id)
+"""
+
+
+def hand_over(con: duckdb.DuckDBPyConnection, library_id: str, local_ids: list[str], now: datetime) -> None:
+    """Ids that the library holds and lists no more, because others may delete them: not gone, but not vouched for.
+
+    What they held becomes detached (review only), before the run's changes could take it for a deletion.
+    """
+    if not local_ids:
+        return
+    con.execute(HAND_OVER, {"library": library_id, "now": now, "ids": local_ids})
+    for table in ("local_index", "edit_anchors", "retired"):
+        con.execute(
+            f"DELETE FROM {table} WHERE library_id = $library AND list_contains($ids, local_id)",
+            {"library": library_id, "ids": local_ids},
+        )
+
+
+def indexed_among(con: duckdb.DuckDBPyConnection, library_id: str, local_ids: frozenset[str]) -> list[str]:
+    """Which of the ids the index of a library has."""
+    if not local_ids:
+        return []
+    rows = con.execute(
+        "SELECT DISTINCT local_id FROM local_index WHERE library_id = ? AND list_contains(?, local_id) ORDER BY ALL",
+        [library_id, sorted(local_ids)],
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
 def save_token(con: duckdb.DuckDBPyConnection, library_id: str, token: str | None, now: datetime) -> None:
     """Save the change token taken before an enumeration, once all its changes are applied."""
     con.execute(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from library.errors import LibraryUnavailable
 from state.db import reading
-from state.libraries import registered
+from state.libraries import indexed_among, registered
 from state.runs import HISTORY_LOST, get_fact
 from tasks import progress
 from tasks.context import Context, open_context
@@ -24,13 +24,17 @@ FACTS = "enumerate.json"
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What an enumeration found out beside its rows. ``tokens`` were taken before each listing began."""
+    """What an enumeration found out beside its rows. ``tokens`` were taken before each listing began.
+
+    ``handed_over``: per library, the indexed ids that it holds and lists no more, because others may delete them.
+    """
 
     rows: int
     tokens: dict[str, str | None]
     access_problems: list[str]
     gaps: list[str]
     history_lost: bool
+    handed_over: dict[str, list[str]]
 
 
 def enumerate_libraries(run: RunRef) -> Ref:
@@ -51,6 +55,7 @@ def list_all(context: Context) -> tuple[pa.Table, Listed]:
     tokens: dict[str, str | None] = {}
     access: list[str] = []
     gaps: list[str] = []
+    handed_over: dict[str, list[str]] = {}
     expired, nothing = False, ENUMERATED.empty_table()
     libraries = context.libraries()
     with reading(context.partition) as con:
@@ -70,12 +75,15 @@ def list_all(context: Context) -> tuple[pa.Table, Listed]:
         tables.append(listing.table.cast(ENUMERATED))
         gaps += listing.problems
         tokens[library_id] = listing.token
+        if listing.withheld:
+            with reading(context.partition) as con:
+                handed_over[library_id] = indexed_among(con, library_id, listing.withheld)
         token = saved.get(library_id)
         expired |= token is not None and library.changes_since(token, nothing, nothing).expired
     table = pa.concat_tables(tables) if tables else ENUMERATED.empty_table()
     progress.report("enumerate", len(libraries), len(libraries))
     ordered = table.sort_by([("library_id", "ascending"), ("local_id", "ascending"), ("part", "ascending")])
-    return ordered, Listed(table.num_rows, tokens, access, gaps, lost or expired)
+    return ordered, Listed(table.num_rows, tokens, access, gaps, lost or expired, handed_over)
 
 
 STEP = Step("enumerate", enumerate_libraries, retries=1)

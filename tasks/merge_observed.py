@@ -12,7 +12,7 @@ from engine.policy import LocalFacts, RailFacts, Verdict
 from engine.rails import evaluate_local
 from state import hash_cache
 from state.db import writing
-from state.libraries import save_token
+from state.libraries import hand_over, save_token
 from state.runs import HISTORY_LOST, clear_fact
 from tasks.context import Context, open_context
 from tasks.enumerate import FACTS as ENUMERATE_FACTS
@@ -54,6 +54,8 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
             "CREATE OR REPLACE TEMP VIEW names AS "
             f"SELECT checksum, unnest(names) AS file_name FROM read_parquet({quoted(names)})"
         )
+        for library_id, local_ids in listed["handed_over"].items():
+            hand_over(con, library_id, local_ids, facts.now)
         apply_local_changes(con, facts)
         if facts.complete and facts.change_log:
             for library_id, token in listed["tokens"].items():
