@@ -16,6 +16,7 @@ import pyarrow as pa
 from library.errors import LibraryUnavailable
 from library.identity import FolderConfig, mount_problems, root_problem
 from library.live_photos import motions_of
+from library.media_types import is_trash, lies_in_trash
 from library.paths import below, to_bytes, to_text
 from library.protocol import ENUMERATED, Access, Changes, Enumeration, Stamp
 from library.tree import Folder, changed_folders, join, walk
@@ -96,7 +97,9 @@ class FolderLibrary:
         problems.extend(f"{path}: it changed while it was listed" for path in changed)
         self._motions.clear()
         self._motions.update(listing.motions)
-        return Enumeration(listing.table(), token, tuple(dict.fromkeys(problems)))
+        return Enumeration(
+            listing.table(), token, tuple(dict.fromkeys(problems)), recently_deleted=frozenset(listing.recently_deleted)
+        )
 
     def open_bytes(self, local_id: str, part: str) -> BinaryIO:
         """An unbuffered stream of the file. Raises OSError; a link or anything but a regular file is refused."""
@@ -114,7 +117,8 @@ class FolderLibrary:
     def albums(self) -> dict[str, str]:
         """Every folder below the root: relative path to name. Raises LibraryUnavailable as ``enumerate`` does."""
         self._require_root()
-        paths = [to_text(folder.path) for folder in walk(self._root) if folder.path and folder.problem is None]
+        folders = [folder.path for folder in walk(self._root) if folder.path and folder.problem is None]
+        paths = [to_text(path) for path in folders if not lies_in_trash(path)]
         return {path: path.rpartition("/")[2] for path in sorted(paths)}
 
     @property
@@ -141,6 +145,8 @@ class FolderLibrary:
             )
 
     def _folder_problems(self, folder: Folder) -> list[str]:
+        if lies_in_trash(folder.path):
+            return []  # another user's trash may be closed; what cannot be seen there is only not protected by it
         shown = to_text(self._root + b"/" + folder.path if folder.path else self._root)
         if folder.problem is not None:
             return [f"{shown}: it cannot be read: {folder.problem}"]
@@ -181,7 +187,7 @@ def _parts(rows: pa.Table) -> set[tuple[Any, ...]]:
 class _Listing:
     """The columns of a listing while it grows, one entry a part; albums are kept once a folder."""
 
-    __slots__ = ("columns", "folder_albums", "folders", "library_id", "motions")
+    __slots__ = ("columns", "folder_albums", "folders", "library_id", "motions", "recently_deleted")
 
     def __init__(self, library_id: str) -> None:
         self.library_id = library_id
@@ -191,13 +197,15 @@ class _Listing:
         self.folders: list[int] = []
         self.folder_albums: list[list[str]] = []
         self.motions: dict[str, bytes] = {}
+        self.recently_deleted: set[str] = set()
 
     def add(self, folder: Folder) -> list[str]:
         """Add a folder's files; returns what could not be looked at."""
         folder_id = to_text(folder.path)
         prefix = f"{folder_id}/" if folder_id else ""
         number = len(self.folder_albums)
-        names = folder_id.split("/") if folder_id else []
+        in_trash = lies_in_trash(folder.path)
+        names = folder_id.split("/") if folder_id and not in_trash else []
         self.folder_albums.append(["/".join(names[: n + 1]) for n in range(len(names))])
         pairs = motions_of([entry.name for entry in folder.files])
         still_of = {motion: still for still, motion in pairs.items()}
@@ -220,6 +228,8 @@ class _Listing:
                 local_ids.append(prefix + to_text(still))
                 parts.append("motion")
                 self.motions[local_ids[-1]] = entry.name
+            if in_trash or is_trash(entry.name):
+                self.recently_deleted.add(local_ids[-1])
             file_names.append(name)
             sizes.append(status.st_size)
             times.append(status.st_mtime_ns)

@@ -29,14 +29,20 @@ _KINDS: dict[bytes, Kind] = {
 }
 _RANKS = {e.encode(): n for extensions in (STILL_EXTENSIONS, VIDEO_EXTENSIONS) for n, e in enumerate(extensions)}
 
-# Folders and files of operating systems and storage boxes: previews, recycle bins, snapshots. Only names that
-# nobody gives to an album. Names that begin with a dot (.thumbnails, .trashed-..., .Trash-1000) are left out too.
+# Folders and files of operating systems and storage boxes: previews, snapshots. Only names that nobody gives to an
+# album. Names that begin with a dot (.thumbnails) are left out too.
 LEFT_OUT = frozenset(
     {
-        *(b"@eadir", b"#recycle", b"#snapshot", b"@recycle", b"@recently-snapshot", b"@tmp", b"@__thumb"),
-        *(b"$recycle.bin", b"recycler", b"system volume information", b"lost+found"),
+        *(b"@eadir", b"#snapshot", b"@recently-snapshot", b"@tmp", b"@__thumb"),
+        *(b"system volume information", b"lost+found"),
         *(b"thumbs.db", b"ehthumbs.db", b"desktop.ini", b"__macosx"),
     }
+)
+
+
+# Where a platform keeps what was deleted recently: desktops, storage boxes, Syncthing's old versions.
+TRASH_FOLDERS = frozenset(
+    {b".trash", b".trashes", b"$recycle.bin", b"recycler", b"#recycle", b"@recycle", b".stversions"}
 )
 
 
@@ -57,8 +63,22 @@ def rank(name: bytes) -> int:
 
 
 def is_left_out(name: bytes) -> bool:
-    """Whether a file or folder of this name is hidden or belongs to a system."""
-    return name.startswith(b".") or name.lower() in LEFT_OUT
+    """Whether a file or folder of this name is hidden or belongs to a system. What is in a trash is not left out."""
+    return (name.startswith(b".") or name.lower() in LEFT_OUT) and not is_trash(name)
+
+
+def is_trash(name: bytes) -> bool:
+    """Whether a folder of this name is a trash, or a file of this name is in one (Android: ``.trashed-<time>-<name>``).
+
+    Its photos can still be had back, so they are not treated as deleted (spec, item 8.7).
+    """
+    lower = name.lower()
+    return lower in TRASH_FOLDERS or lower.startswith((b".trash-", b".trashed-"))
+
+
+def lies_in_trash(path: bytes) -> bool:
+    """Whether any part of a relative path is a trash."""
+    return any(is_trash(part) for part in path.split(b"/"))
 
 
 def is_placeholder(name: bytes) -> bool:

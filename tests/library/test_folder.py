@@ -33,11 +33,24 @@ def test_a_type_that_was_a_photo_once_stays_one() -> None:
 
 def test_hidden_and_system_files_and_folders_are_left_out(tmp_path: Path) -> None:
     put(tmp_path, "album/1.jpg")
-    put(tmp_path, ".hidden.jpg", "._1.jpg", ".trashed-1717-2.jpg", ".thumbnails/3.jpg", ".Trash-1000/files/4.jpg")
-    put(tmp_path, "@eaDir/1.jpg", "album/@eaDir/1.jpg/SYNOPHOTO_THUMB_M.jpg", "#recycle/5.jpg", "@Recycle/6.jpg")
-    put(tmp_path, "$RECYCLE.BIN/7.jpg", "System Volume Information/8.jpg", "lost+found/9.jpg", "Thumbs.db")
+    put(tmp_path, ".hidden.jpg", "._1.jpg", ".thumbnails/3.jpg", "@eaDir/1.jpg")
+    put(tmp_path, "album/@eaDir/1.jpg/SYNOPHOTO_THUMB_M.jpg", "System Volume Information/8.jpg", "lost+found/9.jpg")
+    put(tmp_path, "Thumbs.db")
     library = library_of(tmp_path)
     assert ids(library.enumerate()) == ["album/1.jpg"]
+    assert library.albums() == {"album": "album"}
+
+
+def test_what_lies_in_a_trash_is_listed_as_recently_deleted(tmp_path: Path) -> None:
+    in_trash = [
+        *(".Trash-1000/files/4.jpg", ".Trashes/501/1.jpg", "$RECYCLE.BIN/S-1-5/$R7.jpg", "@Recycle/6.jpg"),
+        *("#recycle/5.jpg", ".stversions/album/1~20240101-120000.jpg", "album/.trashed-1717-2.jpg"),
+    ]
+    put(tmp_path, "album/1.jpg", *in_trash)
+    library = library_of(tmp_path)
+    listing = library.enumerate()
+    assert listing.complete and sorted(ids(listing)) == sorted(["album/1.jpg", *in_trash])
+    assert listing.recently_deleted == set(in_trash)
     assert library.albums() == {"album": "album"}
 
 
