@@ -68,7 +68,7 @@ def state_problem(phone: Phone) -> str | None:
 def shell(phone: Phone, command: str) -> bytes:
     """The standard output of a command on the phone. Raises OSError when its end does not arrive, and with the number
     ENOTSUP when it fails: `content` ends with 0 even then."""
-    from adbutils import AdbDevice  # type: ignore[import-untyped]
+    from adbutils import AdbDevice
 
     with _client(phone.host, phone.port) as client:
         done = AdbDevice(client, serial=phone.serial).shell2(command, timeout=IDLE_SECONDS, encoding=None, v2=True)

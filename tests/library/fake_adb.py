@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import pytest
+
 PRIMARY = "external_primary"
 CAMERA = "/storage/emulated/0/DCIM/Camera"
 MODIFIED = 1_714_564_800  # 2024-05-01 12:00:00 UTC
@@ -165,7 +167,8 @@ def _bucket(folder: bytes) -> int:
 
 @contextmanager
 def fake_adb(*phones: FakePhone) -> Iterator[tuple[str, int]]:
-    """An adb server on a free port of this computer; yields its host and port."""
+    """An adb server on a free port of this computer; yields its host and port. Skips the test without adbutils."""
+    pytest.importorskip("adbutils")
     with _Server(("127.0.0.1", 0), _Handler) as server:
         server.phones = list(phones)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

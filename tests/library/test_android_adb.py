@@ -572,6 +572,7 @@ def test_there_is_no_other_part(world: World, part: str) -> None:
 
 def test_where_no_adb_server_answers_none_is_started(tmp_path: Path) -> None:
     """The adb client that comes with the library would start one; it is put in reach, and must not be run."""
+    pytest.importorskip("adbutils")
     started = tmp_path / "started"
     adb = tmp_path / "adb"
     adb.write_text(f"#!/bin/sh\ntouch '{started}'\n")
