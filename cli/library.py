@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.asking import confirm
+from cli.library_kinds import registration, renewed
 from cli.options import AsJson, Yes
 from cli.output import day, emit, note, plural, say, table
 from cli.place import here
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The local photo libraries.", rich_markup_mode=None, no_args_is_help=True)
 
-KIND = "folder"
 _LONGEST = 100
 
 
@@ -44,40 +44,64 @@ class Shown:
 
 @app.command("add")
 def add(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder that holds the photos.")],
-    name: Annotated[str | None, typer.Option("--name", help="What to call it; the folder's name by default.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="The folder with the photos, or a .photoslibrary.")
+    ] = None,
+    phone: Annotated[
+        str | None,
+        typer.Option("--phone", metavar="SERIAL", help="An Android phone on adb; `only` for the one that is there."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What to call it; its own name by default.")] = None,
 ) -> int:
-    """Register a folder of photos. A small hidden marker file is written into it."""
-    from library.identity import MARKER_NAME, load_folder_config, register_folder
-    from library.paths import to_text
+    """Register a folder of photos, a Photos library or a phone. A folder gets a small hidden marker file."""
     from state import journal, libraries
     from state.db import reading, writing
     from state.lock import partition_lock
     from tasks.clock import naive_now, now
 
     partition = here().partition
-    label = name if name is not None else to_text(os.fsencode(folder.resolve().name))
-    if not label.strip() or not label.isprintable() or len(label) > _LONGEST:
-        raise UsageError("That name cannot be used.", f"Give --name with 1 to {_LONGEST} printable characters.")
     with partition_lock(partition, "library add"):
         with reading(partition) as con:
             known = libraries.registered(con)
-        if any(row.label == label for row in known):
-            raise UsageError(f"A library is named “{label}” already.", "Choose another --name.")
-        others = [load_folder_config(json.loads(row.config), row.label) for row in known if row.kind == KIND]
-        config = register_folder(folder, others)
-        library_id = f"{KIND}-{secrets.token_hex(4)}"
+        if name is not None:
+            _check_name(name, known)
+        found = registration(folder, phone, known)
+        label = name if name is not None else found.name
+        _check_name(label, known)
+        library_id = f"{found.kind}-{secrets.token_hex(4)}"
         journal.append(partition, [journal.decision("library_add", now(), {"library_id": library_id, "name": label})])
         with writing(partition) as con:
-            libraries.add(con, libraries.Registered(library_id, KIND, label, json.dumps(config), naive_now()))
-    say(f"Registered “{label}”: {config['root']}")
-    if config["marker"] is None:
-        note("No marker could be written there, so the folder is known by its place on the disk alone.")
-    else:
-        note(
-            f"The hidden file {MARKER_NAME.decode()} in it tells this folder from an empty mount point. "
-            "Leave it there; without it every run aborts."
-        )
+            libraries.add(con, libraries.Registered(library_id, found.kind, label, found.config, naive_now()))
+    say(f"Registered “{label}”: {found.place}")
+    for line in found.told:
+        note(line)
+    return 0
+
+
+@app.command("renew")
+def renew(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The library, as `library list` names it.")],
+    yes: Yes = False,
+) -> int:
+    """Accept a folder as it is now: a new marker, other mounts. Its next candidates all go to your review."""
+    from state import journal, libraries
+    from state.db import writing
+    from state.lock import partition_lock
+    from tasks.clock import now
+
+    partition = here().partition
+    library = _named(partition, name)
+    confirm(
+        f"What is in “{library.label}” now will count as the whole library. Photos that it lacks count as deleted.",
+        yes=yes,
+    )
+    with partition_lock(partition, "library renew"):
+        config = renewed(library)
+        details = {"library_id": library.library_id, "name": library.label}
+        journal.append(partition, [journal.decision("library_renew", now(), details)])
+        with writing(partition) as con:
+            libraries.save_config(con, library.library_id, config)
+    say(f"Renewed “{library.label}”. The next run shows what it misses for your review.")
     return 0
 
 
@@ -146,8 +170,15 @@ def _shown(row: Registered) -> Shown:
         access, problems = str(can.status), can.problems
     except DeletionSyncError as error:
         access, problems = "limited", (str(error),)
-    place = str(config.get("root") or config.get("path") or "")
+    place = str(config.get("root") or config.get("path") or config.get("serial") or "")
     return Shown(row.label, row.library_id, row.kind, place, row.added_at, row.enumerated_at, access, problems)
+
+
+def _check_name(label: str, known: Sequence[Registered]) -> None:
+    if not label.strip() or not label.isprintable() or len(label) > _LONGEST:
+        raise UsageError("That name cannot be used.", f"Give --name with 1 to {_LONGEST} printable characters.")
+    if any(row.label == label for row in known):
+        raise UsageError(f"A library is named “{label}” already.", "Choose another --name.")
 
 
 def _named(partition: Partition, name: str) -> Registered:

@@ -117,6 +117,11 @@ def save_token(con: duckdb.DuckDBPyConnection, library_id: str, token: str | Non
     )
 
 
+def save_config(con: duckdb.DuckDBPyConnection, library_id: str, config: str) -> None:
+    """Replace a library's configuration."""
+    con.execute("UPDATE libraries SET config = ? WHERE library_id = ?", [config, library_id])
+
+
 def _detached(con: duckdb.DuckDBPyConnection) -> int:
     ((count,),) = con.execute("SELECT count(*) FROM detached").fetchall()
     return int(count)

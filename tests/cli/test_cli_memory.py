@@ -210,3 +210,26 @@ def test_the_danger_zone_asks_first_and_says_what_goes(world: World, command: st
     assert len(list_exclusions(partition)) == 1
     assert ("SERVER_API_KEY" in ok("sign-out", "--yes").err) is True
     assert ok("status", "--json").json["user_id"] == world.user_id
+
+
+def test_a_folder_that_lost_its_marker_is_accepted_again_by_renew_and_its_candidates_go_to_review(world: World) -> None:
+    photos(world, 3)
+    ok("dry-run")
+    next(world.folder.glob(".deletion-sync*")).unlink()
+    first = next(path for path in sorted(world.folder.rglob("*.JPG")))
+    first.unlink()
+    assert run("dry-run").code == 3
+    assert run("library", "renew", "photos").code == 4, "it asks, and nobody answers"
+    assert run("library", "renew", "photos", "--yes").code == 0
+    found = run("dry-run", "--json")
+    assert found.code == 0 and found.json["counts"]["review"] == 1 and found.json["counts"]["delete"] == 0
+
+
+def test_what_cannot_be_a_library_is_refused_with_the_next_step(world: World, tmp_path: Path) -> None:
+    nothing = run("library", "add")
+    assert nothing.code == 2 and "--phone" in nothing.err
+    empty = tmp_path / "Mine.photoslibrary"
+    empty.mkdir()
+    assert run("library", "add", str(empty)).code == 2
+    assert run("library", "add", "--phone", "only").code == 2
+    assert len(run("library", "list", "--json").json["libraries"]) == 1
