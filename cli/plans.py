@@ -24,7 +24,7 @@ REASONS = {
     "retired_edit": "an earlier edit of a photo",
     "deleted_again": "deleted again after you protected it",
     "history_lost": "the local history was lost",
-    "library_removed": "its library was removed",
+    "not_vouched_for": "no library here tells of its deletion",
     "in_other_library": "another registered library has it",
     "alive_under_another_checksum": "a photo of its name and time is still there",
     "motion_foreign": "its motion video is not yours or is locked",

@@ -50,32 +50,29 @@ DELETE FROM retired WHERE checksum IN (SELECT checksum FROM alive);
 """
 
 # A vanished id and a new id with the same (part, checksum) set, each the only one with it, are one asset that moved.
+# Where there are several, which is which cannot be told: every new one takes over the anchors of every vanished one.
 MOVES = """
 CREATE OR REPLACE TEMP TABLE gone_ids AS
     SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id);
-CREATE OR REPLACE TEMP TABLE moves AS
+CREATE OR REPLACE TEMP TABLE heirs AS
     WITH vanished AS (
         SELECT library_id, local_id, list_sort(list(part || ' ' || checksum)) AS content
         FROM known SEMI JOIN gone_ids USING (library_id, local_id) GROUP BY ALL
     ), arrived AS (
         SELECT library_id, local_id, list_sort(list(part || ' ' || checksum)) AS content
         FROM whole ANTI JOIN known_ids USING (library_id, local_id) GROUP BY ALL
-    ), vanished_once AS (
-        SELECT content, any_value(library_id) AS library_id, any_value(local_id) AS local_id
-        FROM vanished GROUP BY content HAVING count(*) = 1
-    ), arrived_once AS (
-        SELECT content, any_value(library_id) AS library_id, any_value(local_id) AS local_id
-        FROM arrived GROUP BY content HAVING count(*) = 1
     )
-    SELECT v.library_id AS old_library, v.local_id AS old_id, a.library_id AS new_library, a.local_id AS new_id
-    FROM vanished_once v JOIN arrived_once a USING (content);
+    SELECT v.library_id AS old_library, v.local_id AS old_id, a.library_id AS new_library, a.local_id AS new_id,
+        count(*) OVER (PARTITION BY content) = 1 AS moved
+    FROM vanished v JOIN arrived a USING (content);
 INSERT INTO edit_anchors (library_id, local_id, checksum)
-    SELECT m.new_library, m.new_id, e.checksum
-    FROM moves m JOIN edit_anchors e ON e.library_id = m.old_library AND e.local_id = m.old_id
+    SELECT h.new_library, h.new_id, e.checksum
+    FROM heirs h JOIN edit_anchors e ON e.library_id = h.old_library AND e.local_id = h.old_id
     EXCEPT SELECT library_id, local_id, checksum FROM edit_anchors;
-DELETE FROM edit_anchors USING moves m
-    WHERE edit_anchors.library_id = m.old_library AND edit_anchors.local_id = m.old_id;
-DELETE FROM gone_ids USING moves m WHERE gone_ids.library_id = m.old_library AND gone_ids.local_id = m.old_id;
+DELETE FROM edit_anchors USING heirs h
+    WHERE h.moved AND edit_anchors.library_id = h.old_library AND edit_anchors.local_id = h.old_id;
+DELETE FROM gone_ids USING heirs h
+    WHERE h.moved AND gone_ids.library_id = h.old_library AND gone_ids.local_id = h.old_id;
 """
 
 # A living id without anchors takes what the index has for it (the bytes of before), else what it holds now.

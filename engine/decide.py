@@ -65,7 +65,7 @@ END
 CANDIDATE_TABLE = TABLE.format(
     before="""
     WHEN $history_lost THEN {'bucket': 'review', 'reason': 'history_lost'}
-    WHEN detached THEN {'bucket': 'review', 'reason': 'library_removed'}
+    WHEN detached THEN {'bucket': 'review', 'reason': 'not_vouched_for'}
     WHEN NOT $change_log AND indexed_in IS NOT NULL THEN {'bucket': 'review', 'reason': 'in_other_library'}
     """,
     guard="""

@@ -81,7 +81,7 @@ REASONS = {
     "retired_edit": "it is an earlier edit of a photo that lives, noted and not confirmed yet",
     "deleted_again": "it was deleted again after you protected it",
     "history_lost": "the libraries' history was lost, so nothing tells when it was deleted",
-    "library_removed": "only a library that was removed had it",
+    "not_vouched_for": "no library here tells of its deletion",
     "in_other_library": "a library that this run did not read had it",
     "alive_under_another_checksum": "a photo of its name and capture time is in a library, with other bytes",
     "motion_foreign": "its motion video is not yours to trash",

@@ -21,7 +21,7 @@ from state.db import reading, writing
 from state.legacy import import_legacy
 from state.lock import partition_lock
 from state.partition import Partition
-from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, get_fact, runs, set_fact
+from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, LIBRARIES_CHANGED, get_fact, runs, set_fact
 from tasks import (
     classify,
     clock,
@@ -198,17 +198,21 @@ def _counts(context: Context, content: dict[str, Any]) -> dict[str, int]:
 
 
 def approved_run(partition: Partition, digest: str) -> str:
-    """The run of the newest plan, which must have this digest. Raises UsageError, ConfirmationNeeded."""
+    """The run of the newest plan, which must have this digest. Raises UsageError, ConfirmationNeeded.
+
+    A newer run that read the libraries makes a plan stale, also when it ended without a plan of its own.
+    """
     with reading(partition) as con:
-        planned = runs(con, "plan_digest IS NOT NULL AND flow <> 'restore'")
-    if all(run.plan_digest != digest for run in planned):
-        raise UsageError(f"No plan has the digest {digest[:16]}….", "`deletion-sync status` shows the newest plan.")
-    if planned[0].plan_digest != digest:
+        known = runs(con, "flow <> 'restore'")
+    if all(run.plan_digest != digest for run in known):
+        raise UsageError(f"No plan has the digest {digest[:16]}….", "`deletion-sync plan` shows the newest one.")
+    newest = next(run for run in known if (partition.runs / run.run_id / merge_observed.FACTS).exists())
+    if newest.plan_digest != digest:
         raise ConfirmationNeeded(
-            "A newer run planned something else; the plan that you approved is stale.",
-            "Look at the newest plan and approve that one.",
+            "A newer run saw something else; the plan that you approved is stale.",
+            "Run `deletion-sync dry-run`, and approve the plan that it shows.",
         )
-    return planned[0].run_id
+    return newest.run_id
 
 
 def _plan(call: Call, run: RunRef, context: Context) -> Ref | Summary:
@@ -250,7 +254,7 @@ def _planned(context: Context, content: dict[str, Any]) -> Summary:
 
 
 def _may_apply(context: Context) -> bool:
-    if not context.settings.applyScheduledRuns:
+    if not settings_file.load(context.partition).applyScheduledRuns:
         return False
     with reading(context.partition) as con:
         return get_fact(con, FIRST_DELETE_CONFIRMED) is not None
@@ -296,11 +300,17 @@ def _check_plan(context: Context, content: dict[str, Any], units: Sequence[plan.
         raise ConfirmationNeeded("The plan on disk is not the one that was approved.", "Start a new run and review it.")
     if not verdict_of(content["verdict"]).passed:
         raise ConfirmationNeeded("A rail aborted the run that made this plan.", "Start a new run and review it.")
+    if not units:
+        raise ConfirmationNeeded("That plan moves nothing to the trash.", "There is nothing to approve.")
     with reading(context.partition) as con:
         if get_fact(con, FIRST_DRY_RUN) is None:
             raise ConfirmationNeeded("What was known here was lost or reset since.", "Start with a dry run.")
+        changed = get_fact(con, LIBRARIES_CHANGED)
+        applied = runs(con, "run_id = ? AND flow = 'apply' AND outcome = ?", (context.run.run_id, TRASHED))
+    if changed != context.facts["libraries"]:
+        raise ConfirmationNeeded("The registered libraries changed since this plan was made.", "Start a new run.")
     lines = journal.read(context.partition).records
-    if any(line.decision == "run_finished" and line.run_id == context.run.run_id for line in lines):
+    if applied or any(line.decision == "run_finished" and line.run_id == context.run.run_id for line in lines):
         raise ConfirmationNeeded("This plan was applied already.", "Start a new run to see what is left.")
     age = clock.naive_now() - datetime.fromisoformat(context.facts["started_at"])
     if not timedelta(0) - timedelta(hours=1) <= age <= PLAN_LASTS:

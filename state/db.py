@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,12 @@ def _create(partition: Partition) -> None:
         insert_exclusions(con, replayed(decisions))
         if ran:
             con.execute("INSERT INTO meta VALUES (?, 'the database was rebuilt')", [HISTORY_LOST])
+
+
+def replay_exclusions(con: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> None:
+    """Add the exclusions that stand in the journal and are missing here: the file may have come from a backup."""
+    known = {row[0] for row in con.execute("SELECT checksum FROM exclusions").fetchall()}
+    insert_exclusions(con, [found for found in replayed(records) if found.checksum not in known])
 
 
 def insert_exclusions(con: duckdb.DuckDBPyConnection, exclusions: list[Exclusion]) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from engine.errors import UsageError
 from state.db import insert_exclusions, reading, writing
-from state.exclusion_log import Exclusion, added, removed
-from state.journal import append
+from state.exclusion_log import Exclusion, added, removed, replayed
+from state.journal import append, stream
 from state.lock import file_lock
 from state.partition import Partition
 
@@ -80,12 +80,14 @@ def list_exclusions(partition: Partition) -> list[Exclusion]:
 def held_exclusions(partition: Partition) -> Iterator[frozenset[str]]:
     """The excluded checksums, which cannot change inside the block: a DELETE request leaves within it.
 
+    What the journal has counts too: the database may be one that was put back from a backup.
     An exclusion made before is in the set; one made during the block waits for its end. Keep it to one request.
     """
     with _locked(partition):
         with reading(partition) as con:
             rows = con.execute("SELECT checksum FROM exclusions").fetchall()
-        yield frozenset(row[0] for row in rows)
+        recorded = replayed(line.record for line in stream(partition) if line.record is not None)
+        yield frozenset(row[0] for row in rows) | {exclusion.checksum for exclusion in recorded}
 
 
 def _checked(checksums: Iterable[str]) -> list[str]:

@@ -171,6 +171,11 @@ def _merge(
     )
     con.register("in_observed", observed)
     con.register("in_confirmed", confirmed)
+    # No library here has shown them yet, so none can tell of their deletion.
+    con.execute(
+        "INSERT INTO file_only SELECT DISTINCT checksum FROM in_observed ANTI JOIN observed USING (checksum)"
+        " ANTI JOIN in_confirmed USING (checksum) ANTI JOIN file_only USING (checksum)"
+    )
     seen = con.execute(
         "INSERT INTO observed SELECT checksum, albums, ? FROM in_observed ANTI JOIN observed USING (checksum)", [now]
     ).fetchall()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.errors import UsageError
+from state.runs import LIBRARIES_CHANGED, set_fact
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,7 +30,8 @@ class Registered:
     enumerated_at: datetime | None = None
 
 
-# What only the removed library vouched for is neither alive nor deleted: a person looks at it (docs/rules.md, line 4).
+# What the removed library held is neither alive nor deleted: a person looks at it (docs/rules.md, line 4). What another
+# library holds too is alive at its next enumeration, and detached no more; its index may be old and proves nothing.
 DETACH = """
 INSERT INTO detached (checksum, library_id, detached_at)
     SELECT DISTINCT checksum, $library, $now FROM (
@@ -36,7 +39,6 @@ INSERT INTO detached (checksum, library_id, detached_at)
         UNION SELECT checksum FROM edit_anchors WHERE library_id = $library
         UNION SELECT checksum FROM retired WHERE library_id = $library
     )
-    ANTI JOIN (SELECT checksum FROM local_index WHERE library_id <> $library) USING (checksum)
     ANTI JOIN detached USING (checksum)
 """
 
@@ -49,6 +51,7 @@ def add(con: duckdb.DuckDBPyConnection, library: Registered) -> None:
         "INSERT INTO libraries (library_id, kind, label, config, added_at) VALUES (?, ?, ?, ?, ?)",
         [library.library_id, library.kind, library.label, library.config, library.added_at],
     )
+    _changed(con)
 
 
 def registered(con: duckdb.DuckDBPyConnection) -> list[Registered]:
@@ -69,6 +72,7 @@ def remove(con: duckdb.DuckDBPyConnection, library_id: str, now: datetime) -> in
     con.execute(DETACH, {"library": library_id, "now": now})
     for table in ("local_index", "edit_anchors", "retired", "libraries"):
         con.execute(f"DELETE FROM {table} WHERE library_id = ?", [library_id])
+    _changed(con)
     return _detached(con) - before
 
 
@@ -109,6 +113,12 @@ def indexed_among(con: duckdb.DuckDBPyConnection, library_id: str, local_ids: fr
     return [row[0] for row in rows]
 
 
+def indexed_count(con: duckdb.DuckDBPyConnection, library_id: str) -> int:
+    """How many parts a library held when it was enumerated last."""
+    ((count,),) = con.execute("SELECT count(*) FROM local_index WHERE library_id = ?", [library_id]).fetchall()
+    return int(count)
+
+
 def save_token(con: duckdb.DuckDBPyConnection, library_id: str, token: str | None, now: datetime) -> None:
     """Save the change token taken before an enumeration, once all its changes are applied."""
     con.execute(
@@ -120,6 +130,12 @@ def save_token(con: duckdb.DuckDBPyConnection, library_id: str, token: str | Non
 def save_config(con: duckdb.DuckDBPyConnection, library_id: str, config: str) -> None:
     """Replace a library's configuration."""
     con.execute("UPDATE libraries SET config = ? WHERE library_id = ?", [config, library_id])
+    _changed(con)
+
+
+def _changed(con: duckdb.DuckDBPyConnection) -> None:
+    """A plan that was made with other libraries is not applied any more: the set of them has a name of its own."""
+    set_fact(con, LIBRARIES_CHANGED, secrets.token_hex(8))
 
 
 def _detached(con: duckdb.DuckDBPyConnection) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FIRST_DRY_RUN = "first_dry_run_at"
 FIRST_DELETE_CONFIRMED = "first_delete_confirmed_at"
 HISTORY_LOST = "history_lost"
+LIBRARIES_CHANGED = "libraries_changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ CREATE TABLE exclusions (
     file_name VARCHAR NOT NULL DEFAULT ''
 );
 
--- Checksums that only a removed library held: shown for review, never trashed by themselves.
+-- Checksums of whose deletion no library here tells: only a removed library or a checksums file held them, or a run trashed
+-- them and they are back on the server. Shown for review, never trashed by themselves, until a library holds them again.
 CREATE TABLE detached (checksum VARCHAR NOT NULL, library_id VARCHAR NOT NULL, detached_at TIMESTAMP NOT NULL);
 
 -- The id-to-checksums cache: what each registered library held when it was last enumerated.
@@ -47,3 +48,6 @@ CREATE TABLE runs (
     started_at TIMESTAMP NOT NULL, duration_ms BIGINT, outcome VARCHAR NOT NULL, rail VARCHAR,
     local_count BIGINT, server_count BIGINT, matched_count BIGINT, trashed_count BIGINT, plan_digest VARCHAR
 );
+
+-- Checksums that only checksums files have listed, never a library that was read here.
+CREATE TABLE file_only (checksum VARCHAR NOT NULL);

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from engine import plan
 from engine.plan import Unit
 from state.journal import Record
-from tasks.context import stamp
+from tasks.context import iso, stamp
 from tasks.files import read_json, reference_of_bytes, write_json
 from tasks.refs import Ref
 
@@ -41,14 +42,27 @@ def unit_of(line: Record) -> Unit:
     )
 
 
-def write_batch(path: Path, tag_id: str | None, units: Sequence[Unit], dropped: dict[str, str]) -> Ref:
-    write_json(path, {"tag_id": tag_id, "units": [plan.to_json(unit) for unit in units], "dropped": dropped})
+def write_batch(
+    path: Path, looked_at: datetime, tag_id: str | None, units: Sequence[Unit], dropped: dict[str, str]
+) -> Ref:
+    """``looked_at`` is when the last look began, UTC without a zone."""
+    write_json(
+        path,
+        {
+            "tag_id": tag_id,
+            "looked_at": iso(looked_at),
+            "units": [plan.to_json(unit) for unit in units],
+            "dropped": dropped,
+        },
+    )
     return reference_of_bytes(path, len(units))
 
 
-def read_batch(path: Path) -> tuple[str | None, tuple[Unit, ...]]:
+def read_batch(path: Path) -> tuple[datetime, tuple[Unit, ...]]:
+    """When the batch was looked at last (UTC without a zone), and its units."""
     document = read_json(path)
-    return document["tag_id"], tuple(plan.from_json(unit) for unit in document["units"])
+    looked_at = datetime.fromisoformat(document["looked_at"])
+    return looked_at, tuple(plan.from_json(unit) for unit in document["units"])
 
 
 def ids_of(units: Iterable[Unit]) -> list[str]:

@@ -80,21 +80,25 @@ class Context:
             history_lost=history_lost,
         )
 
-    def libraries(self) -> dict[str, Library]:
-        """The libraries of this run by id: the checksums file alone, else every registered one."""
+    def libraries(self, *, with_registered: bool = False) -> dict[str, Library]:
+        """The libraries of this run by id: the checksums file alone, else every registered one; or both."""
+        found: dict[str, Library] = {}
         if self.checksums_file is not None:
             name, config = CHECKSUMS_FILE_LIBRARY, {"path": str(self.checksums_file)}
-            return {name: open_library(name, "checksums_file", self.checksums_file.name, config)}
+            found[name] = open_library(name, "checksums_file", self.checksums_file.name, config)
+            if not with_registered:
+                return found
         with reading(self.partition) as con:
             rows = registered(con)
-        if not rows:
+        if not rows and not found:
             raise UsageError(
                 "No local library is registered.",
                 "Add one with `deletion-sync library add FOLDER`, or give --local-checksums-file FILE.",
             )
-        return {
+        found |= {
             row.library_id: open_library(row.library_id, row.kind, row.label, json.loads(row.config)) for row in rows
         }
+        return found
 
     @contextmanager
     def server(self) -> Iterator[PhotoServer]:

@@ -5,20 +5,25 @@ Never cached, never retried by the pipeline. The client reads back before it sen
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from engine.plan import Unit
 from server.client import TrashOutcome
 from state import journal
 from state.exclusions import held_exclusions
 from state.journal import Record
-from tasks import progress
+from tasks import clock, progress
 from tasks.batch import read_batch, record
 from tasks.context import open_context
 from tasks.files import verified
-from tasks.liveness import PROTECTED, keep_shared_motions
+from tasks.liveness import PROTECTED, keep_shared_motions, look_again
 from tasks.refs import Ref, RunRef
 from tasks.step import Step
 
 NOT_TRASHED = "the server did not trash it"
+
+
+LOOK_LASTS = timedelta(seconds=60)  # how long the last look of the tag step holds
 
 
 def delete(run: RunRef, batch: Ref) -> dict[str, int]:
@@ -28,15 +33,18 @@ def delete(run: RunRef, batch: Ref) -> dict[str, int]:
     that a person was told of before is honoured (invariant 4).
     """
     context = open_context(run)
-    _, units = read_batch(verified(context.folder, batch))
+    looked_at, units = read_batch(verified(context.folder, batch))
     if not units:
         return {"trashed": 0, "failed": 0}
     with held_exclusions(context.partition) as excluded, context.server() as server:
-        staying = [unit for unit in units if excluded.intersection(unit.checksums)]
+        reasons = {unit.asset_id: PROTECTED for unit in units if excluded.intersection(unit.checksums)}
+        if not timedelta(0) <= clock.naive_now() - looked_at <= LOOK_LASTS:  # the computer slept, say
+            reasons |= look_again(context, server, units, excluded).dropped
+        staying = [unit for unit in units if unit.asset_id in reasons]
         going = keep_shared_motions([unit for unit in units if unit not in staying], staying)
         outcome = server.trash_units([unit.ids for unit in going])
         lines = [line for unit in going for line in lines_of(run.run_id, unit, outcome)]
-        lines += [record(run.run_id, "failed", unit, PROTECTED) for unit in staying]
+        lines += [record(run.run_id, "failed", unit, reasons[unit.asset_id]) for unit in staying]
         journal.append(context.partition, lines)
     counts = {status: sum(line.status == status for line in lines) for status in ("trashed", "failed")}
     progress.report("delete", counts["trashed"], len(units))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from library.errors import LibraryUnavailable
 from state.db import reading
-from state.libraries import indexed_among, registered
+from state.libraries import indexed_among, indexed_count, registered
 from state.runs import HISTORY_LOST, get_fact
 from tasks import progress
 from tasks.context import Context, open_context
@@ -45,8 +45,11 @@ def enumerate_libraries(run: RunRef) -> Ref:
     return write_table(table, context.folder / LISTING)
 
 
-def list_all(context: Context) -> tuple[pa.Table, Listed]:
-    """Every library's listing in one table (ENUMERATED), with tokens, problems and whether history was lost."""
+def list_all(context: Context, *, with_registered: bool = False) -> tuple[pa.Table, Listed]:
+    """Every library's listing in one table (ENUMERATED), with tokens, problems and whether history was lost.
+
+    ``with_registered`` adds the registered libraries to a checksums file.
+    """
     import pyarrow as pa
 
     from library.protocol import ENUMERATED
@@ -57,7 +60,7 @@ def list_all(context: Context) -> tuple[pa.Table, Listed]:
     gaps: list[str] = []
     handed_over: dict[str, list[str]] = {}
     expired, nothing = False, ENUMERATED.empty_table()
-    libraries = context.libraries()
+    libraries = context.libraries(with_registered=with_registered)
     with reading(context.partition) as con:
         saved = {row.library_id: row.token for row in registered(con)}
         lost = get_fact(con, HISTORY_LOST) is not None
@@ -73,6 +76,10 @@ def list_all(context: Context) -> tuple[pa.Table, Listed]:
             access.append(error.what)
             continue
         tables.append(listing.table.cast(ENUMERATED))
+        with reading(context.partition) as con:
+            had = indexed_count(con, library_id)
+        if had and not listing.table.num_rows:
+            access.append(f"{library.label}: it shows no photo at all, and held {had} before")
         gaps += listing.problems
         tokens[library_id] = listing.token
         if listing.withheld:

@@ -52,7 +52,7 @@ def with_checksums(context: Context, listed: pa.Table) -> tuple[pa.Table, Hashin
     known, wanted = hash_cache.split(context.home, listed)
     fresh: list[pa.Table] = []
     problems: list[str] = []
-    outcomes = hash_parts(context.libraries(), wanted, progress=progress.report)
+    outcomes = hash_parts(context.libraries(with_registered=True), wanted, progress=progress.report)
     while group := list(islice(outcomes, REMEMBERED_TOGETHER)):
         problems += [f"{outcome.local_id}: {outcome.problem}" for outcome in group if outcome.problem is not None]
         rows = _rows(group, wanted)

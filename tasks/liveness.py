@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING
 
 from engine import decide, plan
 from engine.errors import RailTripped
+from engine.memory import memory
 from engine.plan import Unit
+from engine.policy import LocalFacts, Policy
+from state import settings_file
+from state.db import reading
+from tasks import clock
 from tasks.context import Context
 from tasks.enumerate import list_all
-from tasks.files import reference, relations
+from tasks.fetch_server_assets import SERVER
+from tasks.files import quoted, reference, relations
 from tasks.hash import with_checksums
-from tasks.merge_observed import history_lost
+from tasks.merge_observed import NAMES, history_lost
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
     from server.client import PhotoServer
@@ -45,13 +52,15 @@ def look_again(context: Context, server: PhotoServer, units: Sequence[Unit], exc
     """
     local = read_libraries(context)
     alive = frozenset(local.column("checksum").to_pylist())
-    deletable = still_deletable(context, local)
+    remembered = memory_now(context, local)
+    deletable = still_deletable(context, local, remembered)
+    anchored = frozenset(remembered.filter(remembered["anchored"])["checksum"].to_pylist())
     states = server.assets_by_id(sorted({asset_id for unit in units for asset_id in unit.ids}))
     going: list[Unit] = []
     staying: list[Unit] = []
     dropped: dict[str, str] = {}
     for planned in units:
-        unit, reason = _by_server(planned, states, context.user_id, alive | excluded)
+        unit, reason = _by_server(planned, states, context.user_id, alive | excluded | anchored)
         if planned.asset_id not in deletable:
             reason = BACK
         if reason is None and excluded.intersection(unit.checksums):
@@ -72,8 +81,11 @@ def keep_shared_motions(going: Iterable[Unit], staying: Iterable[Unit]) -> list[
 
 
 def read_libraries(context: Context) -> pa.Table:
-    """The local rows as they are now (engine.relations.LOCAL). Raises RailTripped when they cannot be known."""
-    listed, facts = list_all(context)
+    """The local rows as they are now (engine.relations.LOCAL). Raises RailTripped when they cannot be known.
+
+    A run from a checksums file reads the registered libraries too: what is alive in any of them stays.
+    """
+    listed, facts = list_all(context, with_registered=True)
     local, hashed = with_checksums(context, listed)
     if facts.access_problems or facts.gaps or hashed.problems:
         first = [*facts.access_problems, *facts.gaps, *hashed.problems][0]
@@ -89,20 +101,52 @@ def read_libraries(context: Context) -> pa.Table:
     return local
 
 
-def still_deletable(context: Context, local: pa.Table) -> frozenset[str]:
-    """Asset ids that the run's own rules would still delete with the local rows of this moment.
+def still_deletable(context: Context, local: pa.Table, remembered: pa.Table) -> frozenset[str]:
+    """Asset ids that the rules would delete now: with the local rows, the remembered sets and the settings of now.
 
-    The same queries over the same snapshots: only ``local`` is new, so no second set of rules can drift from the first.
+    The run's own queries over its own server snapshot, so no second set of rules can drift from the first. What the
+    settings of then or of now hold back stays: both must let it go.
     """
-    policy = context.policy(history_lost=history_lost(context))
-    snapshots = {name: reference(context.folder / f"{name}.parquet") for name in ("server", "memory")}
-    with relations(context.folder, **snapshots) as con:
+    then = context.policy(history_lost=history_lost(context))
+    current = settings_file.load(context.partition)
+    now = replace(
+        then,
+        now=clock.naive_now(),
+        strictness=current.deletionStrictness,
+        quarantine_days=current.quarantineDays,
+        selected_albums=current.selected_albums,
+        include_external=current.includeExternalLibraries,
+    )
+    with relations(context.folder, server=reference(context.folder / SERVER)) as con:
         con.register("local", local)
-        con.register("candidates", decide.diff(con, policy).to_arrow_table())
-        con.register("scoped", decide.scope_filter(con, policy).to_arrow_table())
-        return frozenset(
-            unit.asset_id for unit in plan.units(decide.classify(con, policy).to_arrow_table().to_pylist())
+        con.register("memory", remembered)
+        return _deleted(con, then) & _deleted(con, now)
+
+
+def memory_now(context: Context, local: pa.Table) -> pa.Table:
+    """What the partition remembers now (engine.relations.MEMORY). Indexed ids that were not seen count as living."""
+    facts = LocalFacts(
+        run_id=context.run.run_id,
+        now=clock.naive_now(),
+        complete=False,
+        change_log=context.checksums_file is None,
+        history_lost=False,
+        strictness=context.settings.deletionStrictness,
+    )
+    with reading(context.partition) as con:
+        con.register("local", local)
+        con.execute(
+            "CREATE OR REPLACE TEMP VIEW names AS SELECT checksum, unnest(names) AS file_name "
+            f"FROM read_parquet({quoted(context.folder / NAMES)})"
         )
+        return memory(con, facts).to_arrow_table()
+
+
+def _deleted(con: duckdb.DuckDBPyConnection, policy: Policy) -> frozenset[str]:
+    con.register("candidates", decide.diff(con, policy).to_arrow_table())
+    con.register("scoped", decide.scope_filter(con, policy).to_arrow_table())
+    rows = decide.classify(con, policy).to_arrow_table().to_pylist()
+    return frozenset(unit.asset_id for unit in plan.units(rows))
 
 
 def _by_server(

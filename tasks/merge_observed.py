@@ -10,10 +10,11 @@ from engine.changes import apply_local_changes
 from engine.memory import memory
 from engine.policy import LocalFacts, RailFacts, Verdict
 from engine.rails import evaluate_local
-from state import hash_cache
-from state.db import writing
+from state import hash_cache, journal
+from state.db import replay_exclusions, writing
 from state.libraries import hand_over, save_token
-from state.runs import HISTORY_LOST, clear_fact
+from state.runs import HISTORY_LOST, set_fact
+from state.vouching import note_listing, note_trashed
 from tasks.context import Context, open_context
 from tasks.enumerate import FACTS as ENUMERATE_FACTS
 from tasks.files import quoted, read_json, reference, relations, verified, write_json
@@ -46,6 +47,7 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
     with relations(context.folder, local=local) as con:
         hash_cache.remember_names(context.home, con.sql("SELECT checksum, file_name FROM local").to_arrow_table())
     hash_cache.export_names(context.home, names)
+    records = journal.read(context.partition).records
     with writing(context.partition) as con:
         con.execute(
             f"CREATE OR REPLACE TEMP VIEW local AS FROM read_parquet({quoted(verified(context.folder, local))})"
@@ -56,11 +58,15 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
         )
         for library_id, local_ids in listed["handed_over"].items():
             hand_over(con, library_id, local_ids, facts.now)
+        replay_exclusions(con, records)
+        note_listing(con, facts.now, change_log=facts.change_log)
         apply_local_changes(con, facts)
+        note_trashed(con, records)
         if facts.complete and facts.change_log:
             for library_id, token in listed["tokens"].items():
                 save_token(con, library_id, token, facts.now)
-            clear_fact(con, HISTORY_LOST)
+            if facts.history_lost:
+                set_fact(con, HISTORY_LOST, "a change token expired")  # until a plan has shown what that means
         path = context.folder / MEMORY
         memory(con, facts).write_parquet(str(path), compression="zstd")
         path.chmod(0o600)

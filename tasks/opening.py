@@ -18,7 +18,7 @@ from state.credentials import Credentials, load_credentials
 from state.db import reading
 from state.home import Home
 from state.partition import Partition, activate, by_name
-from state.runs import FIRST_DRY_RUN, create_run_folder, get_fact
+from state.runs import FIRST_DRY_RUN, LIBRARIES_CHANGED, create_run_folder, get_fact
 from tasks import clock
 from tasks.context import RUN_FACTS, iso
 from tasks.files import write_json
@@ -99,6 +99,7 @@ def open_run(
         )
     with reading(partition) as con:
         first_dry_run_done = get_fact(con, FIRST_DRY_RUN) is not None
+        libraries = get_fact(con, LIBRARIES_CHANGED)
     started = clock.now()
     run_id = create_run_folder(partition.runs, started, home.device_id())
     document: dict[str, Any] = {
@@ -111,6 +112,7 @@ def open_run(
         "started_system": time.time(),
         "user_id": partition.user_id,
         "checksums_file": None if checksums_file is None else str(checksums_file.absolute()),
+        "libraries": libraries,
         "settings": settings_file.load(partition).model_dump(mode="json"),
         "server": {
             "version": facts.version,

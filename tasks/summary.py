@@ -10,7 +10,7 @@ from typing import Any
 from engine.policy import Verdict
 from state.db import writing
 from state.partition import Partition
-from state.runs import FIRST_DRY_RUN, RunRecord, record, set_fact
+from state.runs import FIRST_DRY_RUN, HISTORY_LOST, RunRecord, clear_fact, record, set_fact
 from tasks import clock
 from tasks.context import Context, iso
 from tasks.files import read_json, write_json
@@ -79,6 +79,8 @@ def summarize(
         )  # fmt: skip
         if summary.dry_run and rail is None and outcome in (NOTHING, PLANNED):
             set_fact(con, FIRST_DRY_RUN, iso(now), keep_first=True)
+        if digest is not None and rail is None and summary.flow == "full":
+            clear_fact(con, HISTORY_LOST)  # its candidates were shown
     return summary
 
 

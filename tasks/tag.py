@@ -15,7 +15,7 @@ from engine.runs import tag_name
 from server.client import PhotoServer
 from state import journal
 from state.exclusions import held_exclusions
-from tasks import progress
+from tasks import clock, progress
 from tasks.batch import ids_of, record, write_batch
 from tasks.context import Context, open_context
 from tasks.files import verified
@@ -46,15 +46,16 @@ def tag(run: RunRef, plan_ref: Ref, index: int) -> Ref:
     left = [unit for unit in batch if unit.asset_id not in done or done[unit.asset_id].status not in DONE]
     with held_exclusions(context.partition) as exclusions:
         excluded = frozenset(exclusions)
+    looked_at = clock.naive_now()
     with context.server() as server:
         looked = look_again(context, server, left, excluded)
         if not looked.units:
-            return write_batch(path, None, (), looked.dropped)
+            return write_batch(path, looked_at, None, (), looked.dropped)
         journal.append(context.partition, [record(run.run_id, "planned", unit) for unit in looked.units])
         tag_id = _attach(context, server, looked.units)
     journal.append(context.partition, [record(run.run_id, "tagged", unit) for unit in looked.units])
     progress.report("tag", index + 1, len(plan.batches(units)))
-    return write_batch(path, tag_id, looked.units, looked.dropped)
+    return write_batch(path, looked_at, tag_id, looked.units, looked.dropped)
 
 
 def _attach(context: Context, server: PhotoServer, units: Sequence[Unit]) -> str:

@@ -156,7 +156,7 @@ def test_libraries_are_added_once_listed_and_removed_into_review(world: World, t
     assert "1 checksum" in ok("library", "remove", "Elsewhere", "--yes").out
     (other / "x.jpg").unlink()
     found = ok("trash", "--yes", "--json").json
-    assert [(x["file_name"], x["reason"]) for x in found["plan"]["review"]] == [("x.jpg", "library_removed")]
+    assert [(x["file_name"], x["reason"]) for x in found["plan"]["review"]] == [("x.jpg", "not_vouched_for")]
     assert not world.simulator.trashed(world.user_id)
 
 

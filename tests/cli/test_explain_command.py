@@ -213,7 +213,7 @@ TELLING: dict[str, tuple[Callable[[World], str], str, str, str, str]] = {
     "retired_edit": (retired_edit, "held", "retired", "waits", "earlier edit"),
     "deleted_again": (deleted_again, "review", "excluded", "review", "You protected it on 2026-03-01"),
     "history_lost": (history_lost, "review", "history", "review", "history was lost"),
-    "library_removed": (library_removed, "review", "detached", "review", "removed"),
+    "not_vouched_for": (library_removed, "review", "detached", "review", "removed"),
     "in_other_library": (in_other_library, "review", "index", "review", "The library photos had it"),
     "alive_under_another_checksum": (
         *(alive_under_another_checksum, "review", "elsewhere", "review"),

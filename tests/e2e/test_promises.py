@@ -295,7 +295,7 @@ def test_what_a_removed_library_alone_held_is_shown_and_never_trashed(world: Wor
     for _ in range(2):
         world.pass_days(60)
         summary = world.reconcile(dry_run=False)
-        assert decisions(world, summary.run_id) == {"only.JPG": ("review", "library_removed")}
+        assert decisions(world, summary.run_id) == {"only.JPG": ("review", "not_vouched_for")}
     assert not world.simulator.mutations()
 
 

@@ -32,7 +32,7 @@ NO_CANDIDATE = {"owner", "trash", "visibility", "external", "observed", "alive",
 TABLE = {
     "excluded": "deleted_again",
     "history": "history_lost",
-    "detached": "library_removed",
+    "detached": "not_vouched_for",
     "index": "in_other_library",
     "retired": "retired_edit",
     "confirmed": "quarantine",

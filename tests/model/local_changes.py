@@ -89,14 +89,15 @@ def find_moves(state: State, rows: list[LocalRow]) -> dict[Id, Id]:
     return moves
 
 
-def move_anchors(state: State, moves: dict[Id, Id]) -> State:
-    """Rule 1.3: the new id takes over the old one's anchors (beside any that it has already)."""
+def inherit_anchors(state: State, rows: list[LocalRow], moves: dict[Id, Id]) -> State:
+    """Rule 1.3: each new id takes over the anchors of each vanished id of its content; a moved one gives them away."""
+    before, now = parts_by_id(state.index), parts_by_id(rows)
     anchors = dict(state.anchors)
-    for old, new in moves.items():
-        taken = anchors.pop(old, frozenset())
-        if taken:
-            anchors[new] = anchors.get(new, frozenset()) | taken
-    return replace(state, anchors=anchors)
+    for old, parts in before.items():
+        for new, other in now.items():
+            if old not in now and new not in before and parts == other and state.anchors.get(old):
+                anchors[new] = anchors.get(new, frozenset()) | state.anchors[old]
+    return replace(state, anchors={local_id: kept for local_id, kept in anchors.items() if local_id not in moves})
 
 
 def seed_anchors(state: State, rows: list[LocalRow], living: set[Id]) -> State:
@@ -177,7 +178,9 @@ def apply_local_changes(state: State, all_rows: tuple[LocalRow, ...], facts: Loc
     whole = seen_whole(all_rows)
     living = living_ids(state.index, all_rows, facts)
     moves = find_moves(state, whole) if facts.complete else {}
-    state = seed_anchors(move_anchors(state, moves), whole, living)
+    if facts.complete:
+        state = inherit_anchors(state, whole, moves)
+    state = seed_anchors(state, whole, living)
     state = note_retired(state, whole, alive, facts)
     if facts.complete:
         anchored = protected_by_anchor(state, living)

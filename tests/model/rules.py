@@ -144,7 +144,7 @@ def table_line(view: View, asset: ServerAsset) -> Line:
     if policy.history_lost:
         return Line("review", "history_lost")
     if known.detached:
-        return Line("review", "library_removed")
+        return Line("review", "not_vouched_for")
     if not policy.change_log and known.indexed:
         return Line("review", "in_other_library")
     held = held_line(known, policy)

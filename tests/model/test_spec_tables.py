@@ -102,7 +102,7 @@ def test_classification_table_of_the_specification(
         (replace(PAST, excluded_at=NOW - 13 * DAY), {}, None),
         (replace(PAST, excluded_at=NOW - 13 * DAY), {"history_lost": True}, None),
         (PAST, {"history_lost": True}, ("review", "history_lost")),
-        (replace(PAST, detached=True), {}, ("review", "library_removed")),
+        (replace(PAST, detached=True), {}, ("review", "not_vouched_for")),
         (replace(UNCONFIRMED, indexed=True), {"change_log": False}, ("review", "in_other_library")),
         (replace(UNCONFIRMED, indexed=True), {}, ("delete", "unconfirmed")),
         (replace(UNCONFIRMED, retired=True), {}, ("held", "retired_edit")),
