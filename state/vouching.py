@@ -1,7 +1,7 @@
 """Of whose deletion the libraries here can tell, and of whose they cannot: the latter is a person's to judge.
 
-A checksum that only a checksums file or an import listed is not deleted because a folder lacks it. One that an earlier run
-trashed, and that is on the server again, was brought back by somebody (the server's own page, another device).
+A checksum that only a checksums file or an import listed is not deleted because a folder lacks it. One that an earlier
+run trashed, and that is on the server again, was brought back by somebody (the server's own page, another device).
 """
 
 from __future__ import annotations
