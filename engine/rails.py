@@ -43,6 +43,12 @@ def _empty_local(facts: RailFacts) -> Verdict | None:
 
 def _clock(facts: RailFacts) -> Verdict | None:
     skew = facts.clock_skew_seconds
+    if skew is None and facts.real:
+        return Verdict(
+            "clock",
+            "The server does not say what time it is, so this computer's clock cannot be checked.",
+            "Let the Date header through: a proxy before the server removes it.",
+        )
     if skew is None or abs(skew) <= CLOCK_TOLERANCE_SECONDS:
         return None
     hours = abs(skew) / 3600

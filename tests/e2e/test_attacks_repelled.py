@@ -1,4 +1,4 @@
-"""Ways to trash something wrong that once worked: each is a world, a sequence of events, and the photo that must stay."""
+"""Ways to trash something wrong that once worked: a world, a sequence of events, and the photo that must stay."""
 
 from __future__ import annotations
 

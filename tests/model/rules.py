@@ -238,7 +238,7 @@ def tripped_rail(facts: RailFacts) -> str | None:
         "permission": bool(facts.access_problems),
         "incomplete": bool(facts.inventory_problems),
         "empty_local": facts.local_count == 0,
-        "clock": skew is not None and abs(skew) > 24 * 3600,
+        "clock": facts.real if skew is None else abs(skew) > 24 * 3600,
         "empty_server": facts.server_count == 0 and bool(facts.last_server_count),
         "retention": facts.real
         and (not facts.trash_enabled or (facts.trash_days is not None and facts.trash_days < 7)),
