@@ -89,7 +89,7 @@ def _rails(server: PhotoServer, report: _Report) -> None:
     report.lines.append(f"Trash      {kept if policy.enabled else 'off'}")
     if skew is not None:
         report.lines.append(f"Clocks     {abs(skew):.0f} s apart")
-    for verdict in (_verdict(True, None, skew), _verdict(policy.enabled, policy.days, None)):
+    for verdict in (_verdict(True, None, skew), _verdict(policy.enabled, policy.days, 0.0)):
         if not verdict.passed:
             report.rails.append(f"{verdict.what} {verdict.next_step}")
 

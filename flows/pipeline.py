@@ -200,19 +200,26 @@ def _counts(context: Context, content: dict[str, Any]) -> dict[str, int]:
 def approved_run(partition: Partition, digest: str) -> str:
     """The run of the newest plan, which must have this digest. Raises UsageError, ConfirmationNeeded.
 
-    A newer run that read the libraries makes a plan stale, also when it ended without a plan of its own.
+    A newer run that read the libraries whole makes a plan stale, unless it planned the very same.
     """
     with reading(partition) as con:
         known = runs(con, "flow <> 'restore'")
     if all(run.plan_digest != digest for run in known):
         raise UsageError(f"No plan has the digest {digest[:16]}….", "`deletion-sync plan` shows the newest one.")
-    newest = next(run for run in known if (partition.runs / run.run_id / merge_observed.FACTS).exists())
-    if newest.plan_digest != digest:
-        raise ConfirmationNeeded(
-            "A newer run saw something else; the plan that you approved is stale.",
-            "Run `deletion-sync dry-run`, and approve the plan that it shows.",
-        )
-    return newest.run_id
+    for run in known:
+        folder = partition.runs / run.run_id
+        read_whole = (folder / merge_observed.FACTS).exists() and read_json(folder / merge_observed.FACTS)["complete"]
+        if not read_whole and run.plan_digest != digest:
+            continue  # it learnt nothing that an absence could be concluded from
+        content = read_json(folder / rails.PLAN) if (folder / rails.PLAN).exists() else {"digest": None}
+        if content["digest"] != digest:
+            break
+        if run.plan_digest == digest:
+            return run.run_id
+    raise ConfirmationNeeded(
+        "A newer run saw something else; the plan that you approved is stale.",
+        "Run `deletion-sync dry-run`, and approve the plan that it shows.",
+    )
 
 
 def _plan(call: Call, run: RunRef, context: Context) -> Ref | Summary:

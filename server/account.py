@@ -35,7 +35,9 @@ def ping(transport: Transport) -> Answer:
         answer = transport.read("GET", "/api/server-info/ping", accept=None)
     if b"pong" not in answer.content[:200]:
         raise errors.NotAPhotoServer(
-            f"{answer.what}: what answered is not the photo server.", "Check the server address.", answer.status
+            f"{answer.what}: what answered is not the photo server.",
+            "Check the server address; a proxy or login page before the server must let API requests through.",
+            answer.status,
         )
     return answer
 

@@ -42,6 +42,12 @@ INSERT INTO detached (checksum, library_id, detached_at)
     ANTI JOIN detached USING (checksum)
 """
 
+HELD_ALONE = """
+SELECT count(DISTINCT checksum) FROM local_index
+    ANTI JOIN (SELECT checksum FROM local_index WHERE library_id <> $library) USING (checksum)
+    WHERE library_id = $library
+"""
+
 
 def add(con: duckdb.DuckDBPyConnection, library: Registered) -> None:
     """Register a library. Raises UsageError when its id is taken."""
@@ -68,12 +74,12 @@ def remove(con: duckdb.DuckDBPyConnection, library_id: str, now: datetime) -> in
         raise UsageError(
             f"No library is named “{library_id}”.", "`deletion-sync library list` shows the registered ones."
         )
-    before = _detached(con)
+    ((alone,),) = con.execute(HELD_ALONE, {"library": library_id}).fetchall()
     con.execute(DETACH, {"library": library_id, "now": now})
     for table in ("local_index", "edit_anchors", "retired", "libraries"):
         con.execute(f"DELETE FROM {table} WHERE library_id = ?", [library_id])
     _changed(con)
-    return _detached(con) - before
+    return int(alone)
 
 
 HAND_OVER = """
@@ -136,8 +142,3 @@ def save_config(con: duckdb.DuckDBPyConnection, library_id: str, config: str) ->
 def _changed(con: duckdb.DuckDBPyConnection) -> None:
     """A plan that was made with other libraries is not applied any more: the set of them has a name of its own."""
     set_fact(con, LIBRARIES_CHANGED, secrets.token_hex(8))
-
-
-def _detached(con: duckdb.DuckDBPyConnection) -> int:
-    ((count,),) = con.execute("SELECT count(*) FROM detached").fetchall()
-    return int(count)

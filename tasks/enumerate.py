@@ -58,6 +58,7 @@ def list_all(context: Context, *, with_registered: bool = False) -> tuple[pa.Tab
     tokens: dict[str, str | None] = {}
     access: list[str] = []
     gaps: list[str] = []
+    emptied: list[str] = []
     handed_over: dict[str, list[str]] = {}
     expired, nothing = False, ENUMERATED.empty_table()
     libraries = context.libraries(with_registered=with_registered)
@@ -79,7 +80,7 @@ def list_all(context: Context, *, with_registered: bool = False) -> tuple[pa.Tab
         with reading(context.partition) as con:
             had = indexed_count(con, library_id)
         if had and not listing.table.num_rows:
-            access.append(f"{library.label}: it shows no photo at all, and held {had} before")
+            emptied.append(f"{library.label}: it shows no photo at all, and held {had} before")
         gaps += listing.problems
         tokens[library_id] = listing.token
         if listing.withheld:
@@ -88,6 +89,8 @@ def list_all(context: Context, *, with_registered: bool = False) -> tuple[pa.Tab
         token = saved.get(library_id)
         expired |= token is not None and library.changes_since(token, nothing, nothing).expired
     table = pa.concat_tables(tables) if tables else ENUMERATED.empty_table()
+    if table.num_rows:  # else the rail empty_local says it all
+        access += emptied
     progress.report("enumerate", len(libraries), len(libraries))
     ordered = table.sort_by([("library_id", "ascending"), ("local_id", "ascending"), ("part", "ascending")])
     return ordered, Listed(table.num_rows, tokens, access, gaps, lost or expired, handed_over)

@@ -102,6 +102,9 @@ def test_a_checksums_file_stands_for_the_libraries(world: World, tmp_path: Path)
     assert len(lines) == 10
     (tmp_path / "kept.txt").write_text("\n".join(x for x in lines if x != checksum(b"photo 2024/IMG_2.JPG")))
     ok("dry-run", "--local-checksums-file", tmp_path / "all.txt")
+    assert run("trash", "--local-checksums-file", tmp_path / "kept.txt", "--yes").code == 0
+    assert world.trashed() == set(), "it is in the registered folder still"
+    world.remove("2024/IMG_2.JPG")
     done = ok("trash", "--local-checksums-file", tmp_path / "kept.txt", "--yes", "--json").json
     assert [row["reason"] for row in done["plan"]["delete"]] == ["unconfirmed"]
     assert world.trashed() == {"2024/IMG_2.JPG"}

@@ -29,6 +29,7 @@ TABLES = {
     "retired": "checksum library_id local_id run_id",
     "exclusions": "checksum excluded_at reason file_name",
     "detached": "checksum library_id detached_at",
+    "file_only": "checksum",
     "local_index": "library_id local_id part checksum file_name size modified_ns file_identity captured_at albums",
     "libraries": "library_id kind label config added_at token enumerated_at",
     "runs": "run_id flow way dry_run started_at duration_ms outcome rail local_count server_count matched_count "
