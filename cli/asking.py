@@ -23,5 +23,10 @@ def confirm(question: str, *, yes: bool) -> None:
     note(question)
     sys.stderr.write(printable("Type yes to go on: "))
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() != "yes":
-        raise ConfirmationNeeded("Not confirmed. Nothing was done.")
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        note("\nNothing was done.")
+        raise
+    if answer.strip().lower() != "yes":
+        raise ConfirmationNeeded("Not confirmed; only the word yes counts. Nothing was done.")

@@ -104,7 +104,8 @@ def run(arguments: Sequence[str]) -> int:
         code = app(args=list(arguments), standalone_mode=False, prog_name=PROGRAM)
         return code if isinstance(code, int) else 0
     except TyperException as error:
-        note(error.format_message())
+        for line in error.format_message().splitlines():
+            note(line)
         return USAGE
     except DeletionSyncError as error:
         note(str(error))

@@ -129,7 +129,12 @@ def _remembered(f: SimpleNamespace, run: RunFacts) -> Iterator[Line]:
     if "memory" not in run.has:
         yield Line("observed", Says.SILENT, "Not known: the run ended before it looked at what is remembered.")
     else:
-        yield _either("observed", f.observed, "A local library had it once.", "No local library here ever had it.")
+        yield _either(
+            "observed",
+            f.observed,
+            "A local library or a checksums file had it once.",
+            "No local library here ever had it.",
+        )
     if "local" not in run.has:
         yield Line("alive", Says.SILENT, "Not known: the run ended before the libraries were read.")
     else:
@@ -177,7 +182,7 @@ def _table(f: SimpleNamespace, run: RunFacts) -> Iterator[Line]:
     )  # fmt: skip
     yield _either(
         "detached", not f.detached, "No removed library had it last.",
-        "Only a library that was removed from here had it.", Says.REVIEW,
+        "No library here tells of its deletion: a removed one or a file had it, or it came back.", Says.REVIEW,
     )  # fmt: skip
     if f.indexed_in is None:
         yield Line("index", Says.GOES, "No registered library had it at its last enumeration.")

@@ -97,8 +97,8 @@ def _threshold(facts: RailFacts) -> Verdict | None:
         "threshold",
         f"The run would trash {facts.to_trash} of {facts.matched} matched assets, "
         f"more than the limit of {facts.threshold_percent:g} % (and of {facts.threshold_floor} assets).",
-        "Look at the list. If it is what you meant, raise thresholdPercent for this run's settings; "
-        "if not, protect the photos with `deletion-sync exclude add`.",
+        "Look at the list. If it is what you meant, run `deletion-sync settings set thresholdPercent N`, start again, "
+        "then set it back; if not, protect the photos with `deletion-sync exclude add`.",
     )
 
 

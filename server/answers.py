@@ -84,7 +84,7 @@ def refusal(what: str, response: httpx.Response, content: bytes, clean: Callable
     if status == 401:
         return errors.KeyRefused(
             f"{what}: the server does not accept the credentials.",
-            "Make a new API key in the server's account settings and sign in again with it.",
+            "Make a new API key in the server's account settings and put it into .env as SERVER_API_KEY.",
             status,
             said,
             reference,
