@@ -201,10 +201,10 @@ def _shown(partition: Partition, summary: Summary, as_json: bool) -> int:
 def _newest_plan(partition: Partition) -> tuple[str, str]:
     """Run id and digest. Raises UsageError where no run has made a plan."""
     from state.db import reading
-    from state.runs import runs
+    from state.runs import planned
 
     with reading(partition) as con:
-        planned = runs(con, "plan_digest IS NOT NULL AND flow <> 'restore'")
-    if not planned:
+        found = planned(con)
+    if not found:
         raise UsageError("There is no plan yet.", "Make one with `deletion-sync dry-run`.")
-    return planned[0].run_id, planned[0].plan_digest or ""
+    return found[0].run_id, found[0].plan_digest or ""

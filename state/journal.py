@@ -19,7 +19,6 @@ from state.files import ensure_folder, reading_from, sync_folder, writing_to
 from state.lock import file_lock
 from state.partition import Partition
 
-STATUSES = ("planned", "tagged", "trashed", "restored", "failed")
 _CHUNK = 1 << 16
 _LOCK_SECONDS = 30
 

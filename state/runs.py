@@ -73,6 +73,11 @@ def runs(con: duckdb.DuckDBPyConnection, where: str = "true", parameters: tuple[
     return [RunRecord(*row) for row in rows]
 
 
+def planned(con: duckdb.DuckDBPyConnection) -> list[RunRecord]:
+    """Reconciliations that made a plan, newest first."""
+    return runs(con, "plan_digest IS NOT NULL AND flow <> 'restore'")
+
+
 def last_server_count(con: duckdb.DuckDBPyConnection) -> int | None:
     """How many server assets the last run that got through its rails saw, or None (spec, Empty-server guard)."""
     rows = con.execute(

@@ -24,13 +24,6 @@ def quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def write_query(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> Ref:
-    """Write the rows of a query (which takes no parameters) as Parquet, in their order."""
-    con.execute(f"COPY ({query}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
-    path.chmod(0o600)
-    return reference(path)
-
-
 def write_relation(con: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: Path) -> Ref:
     """Write a relation as Parquet, in its order."""
     relation.write_parquet(str(path), compression="zstd")

@@ -16,7 +16,7 @@ from state.home import Home
 from state.libraries import registered
 from state.lock import holder
 from state.partition import Partition
-from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, HISTORY_LOST, RunRecord, get_fact, runs
+from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, HISTORY_LOST, RunRecord, get_fact, planned, runs
 from tasks.settle import open_lines
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _remembered(con: duckdb.DuckDBPyConnection, days: int, now: datetime) -> Rem
     confirmed, held, next_due = _row(con, QUARANTINE, {"days": days, "now": now})
     offloads = con.execute(OFFLOADS, {"least": MASS_OFFLOAD}).fetchall()
     newest = runs(con)
-    planned = runs(con, "plan_digest IS NOT NULL AND flow <> 'restore'")
+    plans = planned(con)
     return Remembered(
         observed=_number(con, "SELECT count(*) FROM observed"),
         confirmed=confirmed,
@@ -161,7 +161,7 @@ def _remembered(con: duckdb.DuckDBPyConnection, days: int, now: datetime) -> Rem
         exclusions=_number(con, "SELECT count(*) FROM exclusions"),
         libraries=tuple(LibraryLine(row.label, row.kind, row.enumerated_at) for row in registered(con)),
         last_run=newest[0] if newest else None,
-        last_plan=planned[0] if planned else None,
+        last_plan=plans[0] if plans else None,
         first_dry_run_at=get_fact(con, FIRST_DRY_RUN),
         first_delete_confirmed_at=get_fact(con, FIRST_DELETE_CONFIRMED),
         history_lost=get_fact(con, HISTORY_LOST),
