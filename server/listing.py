@@ -189,7 +189,7 @@ def find_by_checksums(
         ]
         with lock:
             done[0] += 1
-            progress("find_by_checksums", done[0], len(wanted))
+            progress("fetch_server_assets", done[0], len(wanted))
         return found
 
     return one_row_per_asset([own(table, user_id) for found in side_by_side(one, wanted) for table in found])

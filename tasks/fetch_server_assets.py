@@ -43,7 +43,9 @@ def fetch_server_assets(run: RunRef, memory: Ref, local: Ref) -> Ref:
         with relations(context.folder, memory=memory, local=local) as con:
             con.register("server", listed)
             vanished = [checksum for (checksum,) in con.execute(VANISHED).fetchall()]
-        found = server.find_by_checksums(vanished, context.user_id) if vanished else SCHEMA.empty_table()
+        found = SCHEMA.empty_table()
+        if vanished:
+            found = server.find_by_checksums(vanished, context.user_id, progress=progress.report)
     if found.num_rows:
         notes.append(f"{found.num_rows} assets were found that the server's listing had left out.")
     table = _once(pa.concat_tables([listed.cast(SCHEMA), found.cast(SCHEMA)]))
