@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,23 +13,10 @@ from engine.errors import ConfirmationNeeded, DeletionSyncError, UsageError
 from flows import direct, pipeline
 from tasks.summary import read_summary
 from tests.crash.stage import partition_of
-from tests.e2e.bad_days import delete_some, furnish, nothing_changes, plan
+from tests.e2e.bad_days import nothing_changes, plan
 from tests.world import World, small_world
 
 NAMES = {"2021/IMG_1.JPG", "2020/IMG_90.HEIC", "2020/IMG_90.MOV"}
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        furnish(found)
-        yield found
-
-
-@pytest.fixture
-def due(world: World) -> World:
-    delete_some(world)
-    return world
 
 
 def test_lesson_90_a_first_run_shows_and_trashes_nothing_whatever_was_asked(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,6 @@ from tests.world import World, checksum, small_world
 
 NAMES = {"2021/IMG_1.JPG", "2020/IMG_90.HEIC", "2020/IMG_90.MOV"}
 LIVE = {"2020/IMG_90.HEIC", "2020/IMG_90.MOV"}
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        furnish(found)
-        yield found
-
-
-@pytest.fixture
-def due(world: World) -> World:
-    delete_some(world)
-    return world
 
 
 def deletes(world: World) -> list[Any]:
