@@ -1,4 +1,4 @@
-"""`library add`, `library list` and `library remove`: which folders hold the photos that are still there."""
+"""`library add`, `renew`, `list` and `remove`: where the photos are that are still there."""
 
 from __future__ import annotations
 

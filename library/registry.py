@@ -1,4 +1,7 @@
-"""The kinds of local library. A new kind is one module and one line in ``_KINDS``."""
+"""The kinds of local library, and how a stored one is opened. A new kind is one module and one line in ``_KINDS``.
+
+How a person registers one is in ``cli.library_kinds``.
+"""
 
 from __future__ import annotations
 
