@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cli.library import libraries_of
@@ -95,26 +95,9 @@ def _rails(server: PhotoServer, report: _Report) -> None:
 
 
 def _verdict(enabled: bool, days: int | None, skew: float | None) -> Verdict:
-    from engine.policy import RailFacts
-    from engine.rails import evaluate
+    from engine.rails import QUIET, evaluate
 
-    return evaluate(
-        RailFacts(
-            real=True,
-            access_problems=(),
-            inventory_problems=(),
-            local_count=1,
-            clock_skew_seconds=skew,
-            server_count=1,
-            last_server_count=None,
-            trash_enabled=enabled,
-            trash_days=days,
-            to_trash=0,
-            matched=0,
-            threshold_percent=100,
-            threshold_floor=0,
-        )
-    )
+    return evaluate(replace(QUIET, trash_enabled=enabled, trash_days=days, clock_skew_seconds=skew))
 
 
 def _account(home: Home, credentials: Credentials, report: _Report) -> None:

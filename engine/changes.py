@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.policy import LocalFacts
 from engine.settings import Strictness
+from engine.vouching import hand_over, note_file_only, note_trashed
 
 if TYPE_CHECKING:
     import duckdb
@@ -25,10 +26,14 @@ CREATE OR REPLACE TEMP TABLE whole_ids AS
     SELECT DISTINCT library_id, local_id FROM whole;
 CREATE OR REPLACE TEMP TABLE alive AS
     SELECT DISTINCT checksum FROM seen;
+CREATE OR REPLACE TEMP TABLE kept AS
+    SELECT DISTINCT checksum FROM seen WHERE in_trash IS NOT TRUE;
+CREATE OR REPLACE TEMP TABLE kept_ids AS
+    SELECT DISTINCT library_id, local_id FROM local WHERE in_trash IS NOT TRUE;
 CREATE OR REPLACE TEMP TABLE seen_ids AS
     SELECT DISTINCT library_id, local_id FROM local;
 CREATE OR REPLACE TEMP TABLE known AS
-    SELECT library_id, local_id, part, checksum FROM local_index;
+    SELECT library_id, local_id, part, checksum, coalesce(in_trash, false) AS in_trash FROM local_index;
 CREATE OR REPLACE TEMP TABLE known_ids AS
     SELECT DISTINCT library_id, local_id FROM known;
 """
@@ -36,16 +41,17 @@ CREATE OR REPLACE TEMP TABLE known_ids AS
 OBSERVE = """
 CREATE OR REPLACE TEMP TABLE seen_albums AS
     SELECT checksum, list_sort(list_distinct(flatten(list(coalesce(albums, []))))) AS albums
-    FROM seen GROUP BY checksum;
+    FROM seen WHERE in_trash IS NOT TRUE GROUP BY checksum;
 UPDATE observed SET albums = s.albums
     FROM seen_albums s WHERE observed.checksum = s.checksum AND observed.albums IS DISTINCT FROM s.albums;
 INSERT INTO observed (checksum, albums, first_observed_at)
-    SELECT s.checksum, s.albums, $now FROM seen_albums s ANTI JOIN observed o ON o.checksum = s.checksum;
+    SELECT a.checksum, coalesce(s.albums, []), $now
+    FROM alive a LEFT JOIN seen_albums s USING (checksum) ANTI JOIN observed o ON o.checksum = a.checksum;
 """
 
 REAPPEAR = """
-DELETE FROM confirmed_deleted WHERE checksum IN (SELECT checksum FROM alive);
-DELETE FROM detached WHERE checksum IN (SELECT checksum FROM alive);
+DELETE FROM confirmed_deleted WHERE checksum IN (SELECT checksum FROM kept);
+DELETE FROM detached WHERE checksum IN (SELECT checksum FROM kept);
 DELETE FROM retired WHERE checksum IN (SELECT checksum FROM alive);
 """
 
@@ -85,6 +91,9 @@ INSERT INTO edit_anchors (library_id, local_id, checksum)
 INSERT INTO edit_anchors (library_id, local_id, checksum)
     SELECT DISTINCT library_id, local_id, checksum
     FROM whole SEMI JOIN unanchored USING (library_id, local_id) ANTI JOIN known_ids USING (library_id, local_id);
+CREATE OR REPLACE TEMP TABLE kept_anchors AS
+    SELECT DISTINCT checksum FROM edit_anchors SEMI JOIN kept_ids USING (library_id, local_id);
+DELETE FROM confirmed_deleted WHERE checksum IN (SELECT checksum FROM kept_anchors);
 """
 
 # A checksum that was noted before and is given up again is noted again: it is confirmed by the run after the last note.
@@ -101,7 +110,8 @@ INSERT INTO retired (checksum, library_id, local_id, run_id)
         AND r.run_id = $run_id;
 """
 
-# In a complete run the living ids are the seen ones, so everything else's anchors protect nothing.
+# In a complete run the living ids are the seen ones, so everything else's anchors protect nothing. What entered the
+# trash is deleted although it is alive: only what lies outside the trash speaks against it.
 CONFIRM = """
 CREATE OR REPLACE TEMP TABLE protected AS
     SELECT DISTINCT checksum FROM edit_anchors SEMI JOIN seen_ids USING (library_id, local_id);
@@ -113,13 +123,27 @@ INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
     SELECT checksum, $now, 'retired' FROM due_retired ANTI JOIN confirmed_deleted USING (checksum);
 DELETE FROM retired WHERE checksum IN (SELECT checksum FROM due_retired);
 
+CREATE OR REPLACE TEMP TABLE once_outside AS
+    SELECT DISTINCT library_id, local_id FROM known WHERE NOT in_trash;
+CREATE OR REPLACE TEMP TABLE entering AS
+    SELECT library_id, local_id FROM seen_ids ANTI JOIN kept_ids USING (library_id, local_id)
+    SEMI JOIN (
+        FROM once_outside
+        UNION
+        SELECT h.new_library, h.new_id FROM heirs h
+        SEMI JOIN once_outside o ON o.library_id = h.old_library AND o.local_id = h.old_id
+    ) was ON was.library_id = seen_ids.library_id AND was.local_id = seen_ids.local_id;
+CREATE OR REPLACE TEMP TABLE deleted_ids AS
+    FROM gone_ids UNION FROM entering;
 CREATE OR REPLACE TEMP TABLE gone AS
     SELECT checksum FROM (
-        SELECT checksum FROM known SEMI JOIN gone_ids USING (library_id, local_id)
+        SELECT checksum FROM known SEMI JOIN deleted_ids USING (library_id, local_id)
         UNION
-        SELECT checksum FROM edit_anchors SEMI JOIN gone_ids USING (library_id, local_id)
+        SELECT checksum FROM seen SEMI JOIN entering USING (library_id, local_id)
+        UNION
+        SELECT checksum FROM edit_anchors SEMI JOIN deleted_ids USING (library_id, local_id)
     )
-    ANTI JOIN alive USING (checksum) ANTI JOIN protected USING (checksum);
+    ANTI JOIN kept USING (checksum) ANTI JOIN kept_anchors USING (checksum);
 INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
     SELECT checksum, $now, 'deleted' FROM gone ANTI JOIN confirmed_deleted USING (checksum);
 DELETE FROM retired WHERE checksum IN (SELECT checksum FROM gone);
@@ -139,7 +163,7 @@ INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
 INDEX = """
 CREATE OR REPLACE TEMP TABLE index_rows AS
     SELECT library_id, local_id, part, checksum, file_name, size, modified_ns, file_identity, captured_at,
-           coalesce(albums, []) AS albums FROM whole;
+           coalesce(albums, []) AS albums, in_trash IS TRUE AS in_trash FROM whole;
 DELETE FROM local_index USING (
     SELECT library_id, local_id, part FROM (
         SELECT * FROM local_index SEMI JOIN (
@@ -158,8 +182,18 @@ INSERT INTO local_index
 def apply_local_changes(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> None:
     """Apply section 1 of the rules to the partition's tables that ``con`` holds (state/schema.sql).
 
-    Reads the table or view ``local`` (engine.relations.LOCAL). Spec: Confirmed-deleted lifecycle, Edit handling.
+    Reads ``local`` (engine.relations.LOCAL), ``handed_over`` (library_id, local_id) and ``trashed_here`` (checksum,
+    trashed_at), tables or views. Spec: Confirmed-deleted lifecycle, Edit handling.
     """
+    if facts.change_log:
+        hand_over(con, facts.now)
+    note_file_only(con, facts.now, change_log=facts.change_log)
+    _apply(con, facts)
+    note_trashed(con)
+
+
+def _apply(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> None:
+    """Rules 1.1 to 1.8."""
     values = {"now": facts.now, "run_id": facts.run_id, "complete": facts.complete}
     con.execute(PREPARE)
     _run(con, OBSERVE, values)

@@ -44,13 +44,25 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """How many local ids a library ``held`` outside the trash, how many of them it ``lost``, and the loss that a person
+    ``accepted``."""
+
+    library: str
+    held: int
+    lost: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
 class RailFacts:
     """What section 5 of the rules needs. ``clock_skew_seconds`` is this computer's clock minus the server's."""
 
     real: bool
     access_problems: tuple[str, ...]
     inventory_problems: tuple[str, ...]
-    local_count: int
+    local_count: int  # assets outside the trash
+    losses: tuple[Loss, ...]
     clock_skew_seconds: float | None
     server_count: int
     last_server_count: int | None

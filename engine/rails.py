@@ -9,6 +9,26 @@ from engine.policy import RailFacts, Verdict
 
 CLOCK_TOLERANCE_SECONDS = 24 * 3600
 MINIMUM_TRASH_DAYS = 7
+COLLAPSE_FLOOR = 5  # up to this many lost ids are no collapse
+
+
+# Facts that trip nothing: who knows a few of them replaces those.
+QUIET = RailFacts(
+    real=True,
+    access_problems=(),
+    inventory_problems=(),
+    local_count=1,
+    losses=(),
+    clock_skew_seconds=0.0,
+    server_count=1,
+    last_server_count=None,
+    trash_enabled=True,
+    trash_days=None,
+    to_trash=0,
+    matched=0,
+    threshold_percent=100,
+    threshold_floor=0,
+)
 
 
 def _permission(facts: RailFacts) -> Verdict | None:
@@ -39,6 +59,18 @@ def _empty_local(facts: RailFacts) -> Verdict | None:
         "No local photo was found at all.",
         "Check that the library is mounted and that its path is right (`deletion-sync library list`).",
     )
+
+
+def _collapse(facts: RailFacts) -> Verdict | None:
+    for loss in facts.losses:
+        if loss.lost > max(COLLAPSE_FLOOR, loss.accepted) and 2 * loss.lost > loss.held:
+            return Verdict(
+                "collapse",
+                f"The library {loss.library} lost {loss.lost} of the {loss.held} photos that it held at the last run.",
+                "Is all of it there? If so many really were deleted, say so with "
+                f"`deletion-sync library accept {loss.library}`, then run again.",
+            )
+    return None
 
 
 def _clock(facts: RailFacts) -> Verdict | None:
@@ -106,12 +138,13 @@ RAILS: tuple[Callable[[RailFacts], Verdict | None], ...] = (
     _permission,
     _incomplete,
     _empty_local,
+    _collapse,
     _clock,
     _empty_server,
     _retention,
     _threshold,
 )
-LOCAL_RAILS = RAILS[:4]  # while one of these trips, no quarantine clock starts
+LOCAL_RAILS = RAILS[:5]  # while one of these trips, no quarantine clock starts
 
 
 def evaluate(facts: RailFacts) -> Verdict:

@@ -23,6 +23,7 @@ LOCAL = pa.schema(
         ("file_identity", pa.string()),
         ("captured_at", TIME),  # as UTC where the source says so, else wall-clock; null if unknown
         ("albums", NAMES),
+        ("in_trash", pa.bool_()),  # in the platform's recently-deleted area: still there, and deleted by its owner
     ]
 )
 
@@ -55,7 +56,7 @@ MEMORY = pa.schema(
         ("excluded_at", TIME),
         ("anchored", pa.bool_()),  # the edit anchor of a live local id
         ("retired", pa.bool_()),  # noted as retired, not confirmed yet
-        ("detached", pa.bool_()),  # last seen in a library that was removed from the partition
+        ("detached", pa.bool_()),  # of its deletion no library here tells
         ("indexed_in", pa.string()),  # a registered library that held it at its last enumeration, else null
         ("names", NAMES),  # every file name known for the content, lower case
     ]

@@ -14,8 +14,8 @@ from typing import Any
 
 from engine import plan
 from engine.errors import ConfirmationNeeded, DeletionSyncError, PartlyDone, RailTripped, UsageError
-from engine.policy import RailFacts, Verdict
-from engine.rails import evaluate
+from engine.policy import Verdict
+from engine.rails import QUIET, evaluate
 from state import journal, settings_file
 from state.db import reading, writing
 from state.legacy import import_legacy
@@ -328,14 +328,9 @@ def _check_rails(context: Context, content: dict[str, Any], facts: ServerFacts) 
     """The rails once more, with the server and the settings of now. The libraries are read again in the tag step."""
     settings = settings_file.load(context.partition)
     verdict: Verdict = evaluate(
-        RailFacts(
-            real=True,
-            access_problems=(),
-            inventory_problems=(),
-            local_count=1,
+        replace(
+            QUIET,
             clock_skew_seconds=facts.clock_skew_seconds,
-            server_count=content["counts"]["matched"],
-            last_server_count=None,
             trash_enabled=facts.trash_enabled,
             trash_days=facts.trash_days,
             to_trash=plan.asset_count(plan.from_json(unit) for unit in content["units"]),

@@ -95,7 +95,7 @@ class AndroidLibrary:
 
     - local id: volume, row number and a digest of the media index's id, because numbers begin anew in a rebuilt index.
     - albums: the folder of a file, as the gallery shows it (a bucket).
-    - a photo in the phone's trash is listed like any other, and named in ``recently_deleted``. A pending one, which is
+    - a photo in the phone's trash is listed like any other, and said to be in the trash. A pending one, which is
       still being written, is not listed.
     - a photo that a .nomedia file hides is listed: hidden is not deleted. Apps' own folders below Android/ and folders
       whose names begin with a dot are left out unless the gallery shows what is in them.
@@ -169,8 +169,7 @@ class AndroidLibrary:
             if not disagreements or attempt == _LISTING_ATTEMPTS:
                 break
         table, doubts = self._listing(items)
-        in_trash = frozenset(local_id for local_id, item in self._items.items() if item.trashed)
-        return Enumeration(table, token, (*disagreements, *doubts), recently_deleted=in_trash)
+        return Enumeration(table, token, (*disagreements, *doubts))
 
     def open_bytes(self, local_id: str, part: str) -> BinaryIO:
         """The bytes as they come from the phone, once, without seeking. Raises OSError, at the end too: when fewer or
@@ -278,6 +277,7 @@ class AndroidLibrary:
             "file_identity": [local_id for local_id, _ in listed],
             "albums": [[] if item.bucket is None else [str(item.bucket)] for _, item in listed],
             "checksum": [None] * len(listed),
+            "in_trash": [item.trashed for _, item in listed],
         }
         return pa.table(columns, schema=ENUMERATED), doubts
 

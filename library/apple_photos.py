@@ -108,7 +108,6 @@ class ApplePhotosLibrary:
             table,
             _token(holdings.state),
             holdings.problems,
-            recently_deleted=frozenset(asset.local_id for asset in holdings.assets if asset.recently_deleted),
             withheld=holdings.withheld,
         )
 
@@ -226,7 +225,16 @@ def _table(library_id: str, holdings: Holdings) -> pa.Table:
     for asset in holdings.assets:
         for part in asset.parts:
             stamp = _stamp(part.path)
-            values = (library_id, asset.local_id, part.name, part.file_name, *stamp, list(asset.albums), None)
+            values = (
+                library_id,
+                asset.local_id,
+                part.name,
+                part.file_name,
+                *stamp,
+                list(asset.albums),
+                None,
+                asset.recently_deleted,
+            )
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
     table = pa.table(columns, schema=ENUMERATED)

@@ -148,5 +148,6 @@ def _table(library_id: str, checksums: pa.Array) -> pa.Table:
         "file_name": pa.repeat(pa.scalar(""), rows),
         "albums": pa.array([[]] * rows, ENUMERATED.field("albums").type),
         "checksum": checksums,
+        "in_trash": pa.repeat(pa.scalar(False), rows),
     }
     return pa.table([columns.get(field.name, pa.nulls(rows, field.type)) for field in ENUMERATED], schema=ENUMERATED)

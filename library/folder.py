@@ -97,9 +97,7 @@ class FolderLibrary:
         problems.extend(f"{path}: it changed while it was listed" for path in changed)
         self._motions.clear()
         self._motions.update(listing.motions)
-        return Enumeration(
-            listing.table(), token, tuple(dict.fromkeys(problems)), recently_deleted=frozenset(listing.recently_deleted)
-        )
+        return Enumeration(listing.table(), token, tuple(dict.fromkeys(problems)))
 
     def open_bytes(self, local_id: str, part: str) -> BinaryIO:
         """An unbuffered stream of the file. Raises OSError; a link or anything but a regular file is refused."""
@@ -187,17 +185,16 @@ def _parts(rows: pa.Table) -> set[tuple[Any, ...]]:
 class _Listing:
     """The columns of a listing while it grows, one entry a part; albums are kept once a folder."""
 
-    __slots__ = ("columns", "folder_albums", "folders", "library_id", "motions", "recently_deleted")
+    __slots__ = ("columns", "folder_albums", "folders", "library_id", "motions")
 
     def __init__(self, library_id: str) -> None:
         self.library_id = library_id
         self.columns: dict[str, list[Any]] = {
-            name: [] for name in ("local_id", "part", "file_name", "size", "modified_ns", "file_identity")
+            name: [] for name in ("local_id", "part", "file_name", "size", "modified_ns", "file_identity", "in_trash")
         }
         self.folders: list[int] = []
         self.folder_albums: list[list[str]] = []
         self.motions: dict[str, bytes] = {}
-        self.recently_deleted: set[str] = set()
 
     def add(self, folder: Folder) -> list[str]:
         """Add a folder's files; returns what could not be looked at."""
@@ -209,7 +206,7 @@ class _Listing:
         self.folder_albums.append(["/".join(names[: n + 1]) for n in range(len(names))])
         pairs = motions_of([entry.name for entry in folder.files])
         still_of = {motion: still for still, motion in pairs.items()}
-        local_ids, parts, file_names, sizes, times, identities = self.columns.values()
+        local_ids, parts, file_names, sizes, times, identities, trashed = self.columns.values()
         problems = []
         for entry in folder.files:
             try:
@@ -228,8 +225,7 @@ class _Listing:
                 local_ids.append(prefix + to_text(still))
                 parts.append("motion")
                 self.motions[local_ids[-1]] = entry.name
-            if in_trash or is_trash(entry.name):
-                self.recently_deleted.add(local_ids[-1])
+            trashed.append(in_trash or is_trash(entry.name))
             file_names.append(name)
             sizes.append(status.st_size)
             times.append(status.st_mtime_ns)

@@ -22,6 +22,7 @@ ENUMERATED = pa.schema(
         ("file_identity", pa.string()),  # device and inode, or what the platform has instead
         ("albums", NAMES),
         ("checksum", pa.string()),  # only where the library itself knows it (a checksums file), else null
+        ("in_trash", pa.bool_()),  # in the platform's trash: not deleted yet (spec, item 8.7), but its owner's wish
     ]
 )
 
@@ -49,8 +50,6 @@ class Enumeration:
     """A whole listing. ``problems`` not empty means it is incomplete: nothing may be concluded from absence.
 
     ``token`` is the change token taken before the listing began.
-    ``recently_deleted``: ids of ``table`` that lie in the platform's trash. They are still held, so their absence is
-    not yet a deletion (spec, item 8.7); ``changes_since`` reports them as deleted.
     ``withheld``: ids that the library holds and never lists, because others may delete them (a shared library). Where
     such an id was listed before, it was handed over, not deleted.
     """
@@ -58,7 +57,6 @@ class Enumeration:
     table: pa.Table
     token: str | None
     problems: tuple[str, ...] = ()
-    recently_deleted: frozenset[str] = frozenset()
     withheld: frozenset[str] = frozenset()
 
     @property

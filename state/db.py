@@ -18,9 +18,14 @@ from state.runs import HISTORY_LOST
 if TYPE_CHECKING:
     import duckdb
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # The SQL that leads from each version to the next.
-MIGRATIONS: Mapping[int, str] = {}
+MIGRATIONS: Mapping[int, str] = {
+    1: """
+    CREATE TABLE IF NOT EXISTS file_only (checksum VARCHAR NOT NULL);
+    ALTER TABLE local_index ADD COLUMN in_trash BOOLEAN DEFAULT false;
+    """,
+}
 
 _SCHEMA = Path(__file__).with_name("schema.sql")
 _ADVICE = (

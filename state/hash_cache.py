@@ -50,7 +50,7 @@ SAME_FILE = "split_part(h.file_identity, ':', -1) IS NOT DISTINCT FROM split_par
 # only what follows it (the inode) is compared.
 HITS = f"""
 SELECT l.library_id, l.local_id, l.part, coalesce(l.checksum, h.checksum) AS checksum, l.file_name, l.size,
-       l.modified_ns, l.file_identity, h.captured_at, l.albums
+       l.modified_ns, l.file_identity, h.captured_at, l.albums, l.in_trash
 FROM listing l
 LEFT JOIN hashes h ON h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part
      AND h.size = l.size AND h.modified_ns = l.modified_ns AND {SAME_FILE}

@@ -156,6 +156,18 @@ def fold(records: Iterable[Record]) -> dict[str, dict[str, Record]]:
     return runs
 
 
+def in_trash(records: Iterable[Record]) -> dict[str, str]:
+    """Each checksum of which the last word of a run is that it is in the server's trash, and when that was."""
+    found: dict[str, str] = {}
+    for line in records:
+        for checksum in (line.checksum, line.motion_checksum) if line.status in ("trashed", "restored") else ():
+            if checksum and line.status == "trashed":
+                found[checksum] = line.at
+            elif checksum:
+                found.pop(checksum, None)
+    return found
+
+
 def state_of_run(records: Iterable[Record], run_id: str) -> dict[str, Record]:
     """Per asset id of one run: the last record written."""
     return fold(r for r in records if r.run_id == run_id).get(run_id, {})

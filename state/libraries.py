@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.errors import UsageError
-from state.runs import LIBRARIES_CHANGED, set_fact
+from engine.vouching import hand_over
+from state.runs import LIBRARIES_CHANGED, clear_fact, get_fact, set_fact
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,18 +30,6 @@ class Registered:
     token: str | None = None
     enumerated_at: datetime | None = None
 
-
-# What the removed library held is neither alive nor deleted: a person looks at it (docs/rules.md, line 4). What another
-# library holds too is alive at its next enumeration, and detached no more; its index may be old and proves nothing.
-DETACH = """
-INSERT INTO detached (checksum, library_id, detached_at)
-    SELECT DISTINCT checksum, $library, $now FROM (
-        SELECT checksum FROM local_index WHERE library_id = $library
-        UNION SELECT checksum FROM edit_anchors WHERE library_id = $library
-        UNION SELECT checksum FROM retired WHERE library_id = $library
-    )
-    ANTI JOIN detached USING (checksum)
-"""
 
 HELD_ALONE = """
 SELECT count(DISTINCT checksum) FROM local_index
@@ -75,37 +64,33 @@ def remove(con: duckdb.DuckDBPyConnection, library_id: str, now: datetime) -> in
             f"No library is named “{library_id}”.", "`deletion-sync library list` shows the registered ones."
         )
     ((alone,),) = con.execute(HELD_ALONE, {"library": library_id}).fetchall()
-    con.execute(DETACH, {"library": library_id, "now": now})
-    for table in ("local_index", "edit_anchors", "retired", "libraries"):
-        con.execute(f"DELETE FROM {table} WHERE library_id = ?", [library_id])
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE handed_over AS "
+        "SELECT library_id, local_id FROM local_index WHERE library_id = $id "
+        "UNION SELECT library_id, local_id FROM edit_anchors WHERE library_id = $id "
+        "UNION SELECT library_id, local_id FROM retired WHERE library_id = $id",
+        {"id": library_id},
+    )
+    hand_over(con, now)
+    con.execute("DELETE FROM libraries WHERE library_id = ?", [library_id])
+    clear_fact(con, accepted_loss(library_id))
     _changed(con)
     return int(alone)
 
 
-HAND_OVER = """
-INSERT INTO detached (checksum, library_id, detached_at)
-    SELECT DISTINCT checksum, $library, $now FROM (
-        SELECT checksum, local_id FROM local_index WHERE library_id = $library
-        UNION SELECT checksum, local_id FROM edit_anchors WHERE library_id = $library
-    )
-    ANTI JOIN detached USING (checksum)
-    WHERE list_contains($ids, local_id)
-"""
+def accepted_losses(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """By library id, the loss of photos that a person said is meant (docs/rules.md, rail `collapse`)."""
+    found = {row.library_id: get_fact(con, accepted_loss(row.library_id)) for row in registered(con)}
+    return {library_id: int(count) for library_id, count in found.items() if count is not None}
 
 
-def hand_over(con: duckdb.DuckDBPyConnection, library_id: str, local_ids: list[str], now: datetime) -> None:
-    """Ids that the library holds and lists no more, because others may delete them: not gone, but not vouched for.
+def accept_loss(con: duckdb.DuckDBPyConnection, library_id: str, lost: int) -> None:
+    """A person says that so many photos really are gone. Holds until the next run that reads the libraries whole."""
+    set_fact(con, accepted_loss(library_id), str(lost))
 
-    What they held becomes detached (review only), before the run's changes could take it for a deletion.
-    """
-    if not local_ids:
-        return
-    con.execute(HAND_OVER, {"library": library_id, "now": now, "ids": local_ids})
-    for table in ("local_index", "edit_anchors", "retired"):
-        con.execute(
-            f"DELETE FROM {table} WHERE library_id = $library AND list_contains($ids, local_id)",
-            {"library": library_id, "ids": local_ids},
-        )
+
+def accepted_loss(library_id: str) -> str:
+    return f"accepted_loss:{library_id}"
 
 
 def indexed_among(con: duckdb.DuckDBPyConnection, library_id: str, local_ids: frozenset[str]) -> list[str]:

@@ -26,15 +26,15 @@ CREATE TABLE exclusions (
     file_name VARCHAR NOT NULL DEFAULT ''
 );
 
--- Checksums of whose deletion no library here tells: only a removed library or a checksums file held them, or a run trashed
--- them and they are back on the server. Shown for review, never trashed by themselves, until a library holds them again.
+-- Checksums of whose deletion no library here tells: only a removed library or a checksums file held them, a library lists
+-- them no more, or a run trashed them. Shown for review, never trashed by themselves, until a library holds them again.
 CREATE TABLE detached (checksum VARCHAR NOT NULL, library_id VARCHAR NOT NULL, detached_at TIMESTAMP NOT NULL);
 
 -- The id-to-checksums cache: what each registered library held when it was last enumerated.
 CREATE TABLE local_index (
     library_id VARCHAR NOT NULL, local_id VARCHAR NOT NULL, part VARCHAR NOT NULL, checksum VARCHAR NOT NULL,
     file_name VARCHAR NOT NULL, size BIGINT, modified_ns BIGINT, file_identity VARCHAR, captured_at TIMESTAMP,
-    albums VARCHAR[] NOT NULL DEFAULT []
+    albums VARCHAR[] NOT NULL DEFAULT [], in_trash BOOLEAN DEFAULT false
 );
 
 -- token: the change token taken before the last enumeration whose changes were all applied; null: none yet.

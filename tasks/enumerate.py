@@ -76,7 +76,7 @@ def list_all(context: Context, *, with_registered: bool = False) -> tuple[pa.Tab
         except LibraryUnavailable as error:
             access.append(error.what)
             continue
-        tables.append(listing.table.cast(ENUMERATED))
+        tables.append(_qualified(listing.table.cast(ENUMERATED), library_id))
         with reading(context.partition) as con:
             had = indexed_count(con, library_id)
         if had and not listing.table.num_rows:
@@ -94,6 +94,18 @@ def list_all(context: Context, *, with_registered: bool = False) -> tuple[pa.Tab
     progress.report("enumerate", len(libraries), len(libraries))
     ordered = table.sort_by([("library_id", "ascending"), ("local_id", "ascending"), ("part", "ascending")])
     return ordered, Listed(table.num_rows, tokens, access, gaps, lost or expired, handed_over)
+
+
+def _qualified(table: pa.Table, library_id: str) -> pa.Table:
+    """The listing with its album ids qualified by the library: two libraries may have a folder of one name."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    albums = table["albums"].combine_chunks()
+    names = pc.binary_join_element_wise(pa.scalar(library_id), albums.flatten(), "/")
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(albums), 0)).cast(pa.int32())
+    lists = pa.ListArray.from_arrays(pa.concat_arrays([pa.array([0], pa.int32()), ends]), names)
+    return table.set_column(table.schema.get_field_index("albums"), table.schema.field("albums"), lists)
 
 
 STEP = Step("enumerate", enumerate_libraries, retries=1)

@@ -79,7 +79,7 @@ def _rows(group: Sequence[Hashed], wanted: pa.Table) -> pa.Table:
         return (
             con.sql("""
             SELECT w.library_id, w.local_id, w.part, o.checksum, w.file_name, w.size, w.modified_ns, w.file_identity,
-                   o.captured_at, w.albums
+                   o.captured_at, w.albums, w.in_trash
             FROM outcomes o JOIN wanted w USING (library_id, local_id, part)
         """)
             .to_arrow_table()

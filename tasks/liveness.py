@@ -85,6 +85,8 @@ def read_libraries(context: Context) -> pa.Table:
 
     A run from a checksums file reads the registered libraries too: what is alive in any of them stays.
     """
+    import pyarrow.compute as pc
+
     listed, facts = list_all(context, with_registered=True)
     local, hashed = with_checksums(context, listed)
     if facts.access_problems or facts.gaps or hashed.problems:
@@ -94,7 +96,7 @@ def read_libraries(context: Context) -> pa.Table:
             f"A library could not be read whole just before the deletion: {first}.",
             "Nothing more was trashed. Repair it, then run again.",
         )
-    if local.num_rows == 0:
+    if not pc.any(pc.invert(local["in_trash"])).as_py():  # nothing outside the trash, or nothing at all
         raise RailTripped(
             "empty_local", "No local photo was found just before the deletion.", "Nothing more was trashed. Run again."
         )

@@ -6,21 +6,28 @@ can never disagree, wherever the process is killed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
 from engine.changes import apply_local_changes
+from engine.collapse import losses
 from engine.memory import memory
-from engine.policy import LocalFacts, RailFacts, Verdict
-from engine.rails import evaluate_local
+from engine.policy import LocalFacts, Loss, RailFacts, Verdict
+from engine.rails import QUIET, evaluate_local
 from state import hash_cache, journal
 from state.db import replay_exclusions, writing
-from state.libraries import hand_over, save_token
-from state.runs import HISTORY_LOST, set_fact
-from state.vouching import note_listing, note_trashed
+from state.libraries import accepted_loss, accepted_losses, save_token
+from state.runs import HISTORY_LOST, clear_fact, set_fact
 from tasks.context import Context, open_context
 from tasks.enumerate import FACTS as ENUMERATE_FACTS
 from tasks.files import quoted, read_json, reference, relations, verified, write_json
 from tasks.hash import FACTS as HASH_FACTS
 from tasks.refs import Ref, RunRef
 from tasks.step import Step
+
+if TYPE_CHECKING:
+    import duckdb
 
 MEMORY = "memory.parquet"
 NAMES = "names.parquet"
@@ -34,15 +41,7 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
     """
     context = open_context(run)
     listed = read_json(context.folder / ENUMERATE_FACTS)
-    verdict = local_verdict(context, local)
-    facts = LocalFacts(
-        run_id=run.run_id,
-        now=context.started_at,
-        complete=verdict.passed,
-        change_log=context.checksums_file is None,
-        history_lost=bool(listed["history_lost"]),
-        strictness=context.settings.deletionStrictness,
-    )
+    change_log = context.checksums_file is None
     names = context.folder / NAMES
     with relations(context.folder, local=local) as con:
         hash_cache.remember_names(context.home, con.sql("SELECT checksum, file_name FROM local").to_arrow_table())
@@ -56,15 +55,23 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
             "CREATE OR REPLACE TEMP VIEW names AS "
             f"SELECT checksum, unnest(names) AS file_name FROM read_parquet({quoted(names)})"
         )
-        for library_id, local_ids in listed["handed_over"].items():
-            hand_over(con, library_id, local_ids, facts.now)
+        _register_beside(con, listed["handed_over"], journal.in_trash(records))
         replay_exclusions(con, records)
-        note_listing(con, facts.now, change_log=facts.change_log)
+        lost = losses(con, accepted_losses(con)) if change_log else ()
+        verdict = evaluate_local(local_rail_facts(context, kept_rows(con), lost))
+        facts = LocalFacts(
+            run_id=run.run_id,
+            now=context.started_at,
+            complete=verdict.passed,
+            change_log=change_log,
+            history_lost=bool(listed["history_lost"]),
+            strictness=context.settings.deletionStrictness,
+        )
         apply_local_changes(con, facts)
-        note_trashed(con, records)
         if facts.complete and facts.change_log:
             for library_id, token in listed["tokens"].items():
                 save_token(con, library_id, token, facts.now)
+                clear_fact(con, accepted_loss(library_id))
             if facts.history_lost:
                 set_fact(con, HISTORY_LOST, "a change token expired")  # until a plan has shown what that means
         path = context.folder / MEMORY
@@ -77,27 +84,50 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
     return reference(path)
 
 
-def local_verdict(context: Context, local: Ref) -> Verdict:
-    """The rails that the local side alone can trip."""
-    return evaluate_local(local_rail_facts(context, local.rows))
+def _register_beside(
+    con: duckdb.DuckDBPyConnection, handed_over: dict[str, list[str]], trashed: dict[str, str]
+) -> None:
+    """The two small relations that the rules of section 1 read beside the local rows."""
+    import pyarrow as pa
+
+    pairs = [(library_id, local_id) for library_id, local_ids in handed_over.items() for local_id in local_ids]
+    moments = [datetime.fromisoformat(at).astimezone(UTC).replace(tzinfo=None) for at in trashed.values()]
+    con.register(
+        "handed_over",
+        pa.table(
+            {"library_id": [pair[0] for pair in pairs], "local_id": [pair[1] for pair in pairs]},
+            schema=pa.schema([("library_id", pa.string()), ("local_id", pa.string())]),
+        ),
+    )
+    con.register(
+        "trashed_here",
+        pa.table(
+            {"checksum": list(trashed), "trashed_at": moments},
+            schema=pa.schema([("checksum", pa.string()), ("trashed_at", pa.timestamp("us"))]),
+        ),
+    )
 
 
-def local_rail_facts(context: Context, local_count: int) -> RailFacts:
-    """The facts of the local rails, from the run's folder; the other facts are neutral."""
+def kept_rows(con: duckdb.DuckDBPyConnection) -> int:
+    """How many rows of ``local`` lie outside the trash."""
+    ((count,),) = con.execute("SELECT count(*) FROM local WHERE in_trash IS NOT TRUE").fetchall()
+    return int(count)
+
+
+def local_rail_facts(context: Context, local_count: int, lost: tuple[Loss, ...]) -> RailFacts:
+    """The facts of the local rails, from the run's folder, and of this run's settings; the others are neutral."""
     listed = read_json(context.folder / ENUMERATE_FACTS)
     hashed = read_json(context.folder / HASH_FACTS)
-    return RailFacts(
+    return replace(
+        QUIET,
         real=not context.facts["dry_run"],
         access_problems=tuple(listed["access_problems"]),
         inventory_problems=(*listed["gaps"], *hashed["problems"]),
         local_count=local_count,
+        losses=lost,
         clock_skew_seconds=context.facts["server"]["clock_skew_seconds"],
-        server_count=0,
-        last_server_count=None,
         trash_enabled=bool(context.facts["server"]["trash_enabled"]),
         trash_days=context.facts["server"]["trash_days"],
-        to_trash=0,
-        matched=0,
         threshold_percent=context.settings.thresholdPercent,
         threshold_floor=context.settings.thresholdFloor,
     )

@@ -14,7 +14,7 @@ from state.db import reading
 from state.runs import last_server_count
 from tasks.context import Context, open_context, stamp
 from tasks.files import read_json, reference_of_bytes, relations, write_json
-from tasks.merge_observed import history_lost, local_rail_facts, to_json
+from tasks.merge_observed import history_lost, kept_rows, local_rail_facts, to_json
 from tasks.refs import Ref, RunRef
 from tasks.step import Step
 
@@ -30,11 +30,12 @@ def rails(run: RunRef, decision: Ref, server: Ref, local: Ref, memory: Ref) -> R
         buckets = dict(con.execute("SELECT bucket, count(*) FROM decision GROUP BY bucket").fetchall())
         matched = decide.matched(con, policy)
         ((shown,),) = con.execute("SELECT count(*) FROM server WHERE NOT is_trashed").fetchall()
+        kept = kept_rows(con)
     units = plan.units(rows.to_pylist())
     with reading(context.partition) as con:
         last = last_server_count(con)
     facts = replace(
-        local_rail_facts(context, local.rows),
+        local_rail_facts(context, kept, ()),  # a collapse ended the run before
         server_count=shown,
         last_server_count=last,
         to_trash=plan.asset_count(units),

@@ -23,7 +23,7 @@ from library.errors import LibraryError, LibraryRefused, LibraryUnavailable
 from library.hashing import hash_parts
 from library.protocol import Enumeration, Hashed
 from tests.library.fake_adb import CAMERA, MODIFIED, PRIMARY, FakePhone, Large, fake_adb
-from tests.library.worlds import REPOSITORY
+from tests.library.worlds import REPOSITORY, trashed_ids
 
 ODD_NAMES = (
     *("a, b.jpg", "k=v.jpg", ", _size=1.jpg", 'it\'s "so".jpg', "two\nlines.jpg", "ends with newline\n", "\n.jpg"),
@@ -135,14 +135,14 @@ def test_lesson_23_a_trashed_photo_is_listed_under_its_name_and_named_as_recentl
     assert after.complete
     assert set(after.table["local_id"].to_pylist()) == set(before.table["local_id"].to_pylist())
     assert names(after) == ["gone-away.jpg", "kept.jpg"]
-    (local_id,) = after.recently_deleted
+    (local_id,) = trashed_ids(after)
     assert local_id.startswith(f"{PRIMARY}:{trashed}:")
     assert hashed(library, after)[local_id].checksum == sha1(b"g")
     changes = library.changes_since(before.token or "", before.table, after.table)
     assert changes.deleted == {local_id} and not changes.updated and not changes.inserted
     world.phone.untrash(trashed)
     back = library.enumerate()
-    assert not back.recently_deleted
+    assert not trashed_ids(back)
     assert not library.changes_since(after.token or "", after.table, back.table).deleted
     assert kept != trashed
 

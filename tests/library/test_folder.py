@@ -15,7 +15,7 @@ from library.live_photos import motions_of
 from library.media_types import STILL_EXTENSIONS, VIDEO_EXTENSIONS, media_kind
 from library.paths import to_bytes, to_text
 from library.tree import changed_folders, walk
-from tests.library.worlds import MODIFIED_NS, ids, library_of, parts, put
+from tests.library.worlds import MODIFIED_NS, ids, library_of, parts, put, trashed_ids
 
 
 def test_photos_and_videos_are_known_by_their_type_in_any_case(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_what_lies_in_a_trash_is_listed_as_recently_deleted(tmp_path: Path) -> N
     library = library_of(tmp_path)
     listing = library.enumerate()
     assert listing.complete and sorted(ids(listing)) == sorted(["album/1.jpg", *in_trash])
-    assert listing.recently_deleted == set(in_trash)
+    assert trashed_ids(listing) == set(in_trash)
     assert library.albums() == {"album": "album"}
 
 

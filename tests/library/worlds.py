@@ -72,3 +72,8 @@ def in_own_mounts(code: str, *arguments: object) -> str:
         if probe.returncode == 0:
             return run_python(code, *arguments, prefix=prefix)
     pytest.skip("this system allows no mounts to a test")
+
+
+def trashed_ids(listing: Enumeration) -> frozenset[str]:
+    """The local ids that the listing says lie in the platform's trash."""
+    return frozenset(row["local_id"] for row in listing.table.to_pylist() if row["in_trash"])

@@ -30,7 +30,8 @@ TABLES = {
     "exclusions": "checksum excluded_at reason file_name",
     "detached": "checksum library_id detached_at",
     "file_only": "checksum",
-    "local_index": "library_id local_id part checksum file_name size modified_ns file_identity captured_at albums",
+    "local_index": "library_id local_id part checksum file_name size modified_ns file_identity captured_at albums "
+    "in_trash",
     "libraries": "library_id kind label config added_at token enumerated_at",
     "runs": "run_id flow way dry_run started_at duration_ms outcome rail local_count server_count matched_count "
     "trashed_count plan_digest",
@@ -55,7 +56,7 @@ def test_lesson_50_the_names_of_tables_and_columns_are_frozen(partition: Partiti
             "SELECT table_name, string_agg(column_name, ' ' ORDER BY column_index) FROM duckdb_columns()"
             " WHERE NOT internal GROUP BY 1"
         ).fetchall()
-        assert con.execute("SELECT * FROM meta").fetchall() == [("schema_version", "1")]
+        assert con.execute("SELECT * FROM meta").fetchall() == [("schema_version", "2")]
     assert dict(rows) == TABLES
 
 
