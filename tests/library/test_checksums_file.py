@@ -96,6 +96,7 @@ def test_a_row_has_no_name_size_or_album(tmp_path: Path) -> None:
         "file_identity": None,
         "albums": [],
         "checksum": A,
+        "in_trash": False,
     }
 
 

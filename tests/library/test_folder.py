@@ -68,6 +68,7 @@ def test_a_row_says_what_the_file_system_says(tmp_path: Path) -> None:
             "file_identity": f"{status.st_dev}:{status.st_ino}",
             "albums": ["a"],
             "checksum": None,
+            "in_trash": False,
         }
     ]
 

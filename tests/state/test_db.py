@@ -38,6 +38,11 @@ TABLES = {
 }
 
 
+COLUMNS = """
+SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY table_name, column_name
+"""
+
+
 def observe(partition: Partition, *numbers: int) -> None:
     with writing(partition) as con:
         con.executemany("INSERT INTO observed VALUES (?, [], ?)", [[checksum(n), NOW] for n in numbers])
@@ -294,7 +299,7 @@ def test_on_a_really_full_file_system_nothing_is_half_written(tmp_path: Path) ->
 
 def test_a_newer_database_is_left_alone(partition: Partition) -> None:
     with writing(partition) as con:
-        con.execute("UPDATE meta SET value = '2'")
+        con.execute("UPDATE meta SET value = '99'")
     for use in (reading, writing):
         with pytest.raises(StateTooNew, match="Update deletion-sync"), use(partition):
             pass
@@ -304,16 +309,36 @@ def test_an_older_database_is_migrated_once_and_keeps_its_rows(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observe(partition, 1)
+    now = db.SCHEMA_VERSION
     steps = {
-        1: "ALTER TABLE observed ADD COLUMN one INTEGER DEFAULT 1",
-        2: "ALTER TABLE observed ADD COLUMN two INTEGER DEFAULT 2",
+        now: "ALTER TABLE observed ADD COLUMN one INTEGER DEFAULT 1",
+        now + 1: "ALTER TABLE observed ADD COLUMN two INTEGER DEFAULT 2",
     }
-    monkeypatch.setattr(db, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(db, "SCHEMA_VERSION", now + 2)
     monkeypatch.setattr(db, "MIGRATIONS", steps)
     for _ in range(2):
         with reading(partition) as con:
             assert con.execute("SELECT one, two FROM observed").fetchall() == [(1, 2)]
-            assert get_fact(con, "schema_version") == "3"
+            assert get_fact(con, "schema_version") == str(now + 2)
+
+
+def test_a_database_of_the_first_version_becomes_what_a_new_one_is(home: Home, partition: Partition) -> None:
+    partition.path.mkdir(parents=True, exist_ok=True)
+    first = Path(__file__).with_name("schema-1.sql").read_text(encoding="utf-8")
+    with duck.built(partition.database) as con, duck.transaction(con):
+        con.execute(first)
+        con.execute("INSERT INTO meta VALUES ('schema_version', '1')")
+        con.execute(
+            "INSERT INTO local_index VALUES ('lib', 'a', 'primary', ?, 'a.jpg', 1, 1, '', NULL, ['x'])", [checksum(1)]
+        )
+        con.execute("INSERT INTO libraries VALUES ('lib', 'folder', 'lib', '{}', ?, 'token', ?)", [NOW, NOW])
+    with writing(partition) as con:
+        assert con.execute("SELECT checksum, albums, in_trash FROM local_index").fetchall() == [
+            (checksum(1), ["x"], False)
+        ]
+        migrated = con.execute(COLUMNS).fetchall()
+    with reading(partition_in(home, OTHER_USER)) as con:
+        assert migrated == con.execute(COLUMNS).fetchall()
 
 
 def test_a_migration_that_fails_changes_nothing(partition: Partition) -> None:
@@ -325,7 +350,7 @@ def test_a_migration_that_fails_changes_nothing(partition: Partition) -> None:
             con, 1, 3, {1: "ALTER TABLE observed ADD COLUMN one INTEGER", 2: "ALTER TABLE nowhere ADD COLUMN x INTEGER"}
         )
     with reading(partition) as con:
-        assert get_fact(con, "schema_version") == "1"
+        assert get_fact(con, "schema_version") == str(db.SCHEMA_VERSION)
 
 
 def test_a_rebuilt_database_has_the_exclusions_of_the_journal_back(partition: Partition) -> None:

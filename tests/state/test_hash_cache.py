@@ -18,7 +18,7 @@ from tests.state.helpers import NOW, checksum, finish, process
 # library.protocol.ENUMERATED, which state does not import.
 LISTING = pa.schema(
     [LOCAL.field(n) for n in ("library_id", "local_id", "part", "file_name", "size", "modified_ns")]
-    + [LOCAL.field(n) for n in ("file_identity", "albums", "checksum")]
+    + [LOCAL.field(n) for n in ("file_identity", "albums", "checksum", "in_trash")]
 )
 
 
@@ -34,6 +34,7 @@ def row(local_id: str = "a", **changes: Any) -> dict[str, Any]:
         "file_identity": "1:1",
         "captured_at": None,
         "albums": ["x", "y"],
+        "in_trash": False,
         **changes,
     }
 

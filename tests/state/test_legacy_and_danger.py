@@ -54,7 +54,10 @@ def fill(partition: Partition) -> None:
         con.execute("INSERT INTO edit_anchors VALUES ('lib', 'a', ?)", [ONE])
         con.execute("INSERT INTO retired VALUES (?, 'lib', 'a', 'run')", [ONE])
         con.execute("INSERT INTO detached VALUES (?, 'lib', ?)", [ONE, NOW])
-        con.execute("INSERT INTO local_index VALUES ('lib', 'a', 'primary', ?, 'a.jpg', 1, 1, '', NULL, [])", [ONE])
+        con.execute(
+            "INSERT INTO local_index (library_id, local_id, part, checksum, file_name) VALUES ('lib', 'a', 'primary', ?, 'a.jpg')",
+            [ONE],
+        )
         con.execute("INSERT INTO libraries VALUES ('lib', 'folder', 'lib', '{}', ?, 'token', ?)", [NOW, NOW])
         set_fact(con, FIRST_DRY_RUN, "x")
         set_fact(con, FIRST_DELETE_CONFIRMED, "x")
