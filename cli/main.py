@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cli import accounts, exclude, journal, library, runs, server, settings, state, status
+from cli import accounts, exclude, journal, library, runs, server, settings, state, status, watch
 from cli.explain import explain
 from cli.history import history_app
 from cli.output import note, printable, safe_streams
@@ -67,6 +67,7 @@ def options(
 
 
 runs.register(app)
+watch.register(app)
 server.register(app)
 app.add_typer(journal.app, name="journal")
 app.add_typer(history_app, name="history")

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 def dry_run(checksums_file: ChecksumsFile = None, way: Way = "auto", as_json: AsJson = False) -> int:
     """Show what a run would move to the trash. Nothing on the server is changed."""
-    partition = _ready()
+    partition = ready()
     summary = _reconciled(partition, way, dry_run=True, checksums_file=checksums_file)
     return _shown(partition, summary, as_json)
 
@@ -55,7 +55,7 @@ def trash(checksums_file: ChecksumsFile = None, yes: Yes = False, way: Way = "au
     """Move the server copies of deleted photos to the server's trash, after showing them and asking."""
     from tasks.summary import PLANNED
 
-    partition = _ready()
+    partition = ready()
     summary = _reconciled(partition, way, dry_run=False, checksums_file=checksums_file)
     if summary.outcome != PLANNED or summary.dry_run:
         code = _shown(partition, summary, as_json)
@@ -92,7 +92,7 @@ def apply(digest: Digest, yes: Yes = False, way: Way = "auto", as_json: AsJson =
     from flows.pipeline import approved_run
     from tasks.rails import read_plan
 
-    partition = _ready()
+    partition = ready()
     run_id = approved_run(partition, digest)
     content, _ = read_plan(partition.runs / run_id)
     if not as_json:
@@ -125,14 +125,14 @@ def restore(
     from tasks.restore import checked_selection
 
     checked_selection(run_id, asset_ids or [], pattern)
-    partition = _ready()
+    partition = ready()
     request = RestoreRequest(run_id, "default", tuple(asset_ids or ()), pattern, not no_exclude)
     with progress.shown():
         summary = ways.restore(chosen(way), request)
     return _shown(partition, summary, as_json)
 
 
-def _ready() -> Partition:
+def ready() -> Partition:
     """The partition, with an earlier client's files read in."""
     from state.legacy import import_legacy
     from tasks.clock import naive_now
@@ -157,7 +157,7 @@ def _reconciled(partition: Partition, way: str, *, dry_run: bool, checksums_file
     # A person is here: whatever the settings allow, nothing is trashed before the question is answered.
     request = ReconcileRequest(dry_run=dry_run, checksums_file=checksums_file, applies_itself=False)
     steps = chosen(way)
-    return _watched(partition, lambda: ways.reconcile(steps, request))
+    return watched(partition, lambda: ways.reconcile(steps, request))
 
 
 def _applied(partition: Partition, digest: str, counts: dict[str, int], way: str, *, yes: bool, as_json: bool) -> int:
@@ -167,7 +167,7 @@ def _applied(partition: Partition, digest: str, counts: dict[str, int], way: str
     note(f"The plan's digest: {digest}")
     confirm(f"Move these {photos} ({assets}) to the server's trash?", yes=yes)
     steps = chosen(way)
-    summary = _watched(partition, lambda: ways.apply(steps, digest))
+    summary = watched(partition, lambda: ways.apply(steps, digest))
     if as_json:
         emit(plans.document(partition, summary))
     else:
@@ -175,7 +175,7 @@ def _applied(partition: Partition, digest: str, counts: dict[str, int], way: str
     return exit_code(summary)
 
 
-def _watched(partition: Partition, work: Callable[[], Summary]) -> Summary:
+def watched(partition: Partition, work: Callable[[], Summary]) -> Summary:
     """Run it with the progress display; an interruption says what state it left."""
     from state import journal
 

@@ -29,7 +29,7 @@ def exit_code(summary: Summary) -> int:
 
 def tell(summary: Summary) -> None:
     """Print what became of the run. A failure reads as one; held and review are counted once each."""
-    say(_headline(summary))
+    say(headline(summary))
     counts = summary.counts
     if counts.get("pending"):
         say(f"Pending: {counts['pending']:,} ({counts['held']:,} held, {counts['review']:,} waiting for your review).")
@@ -39,7 +39,8 @@ def tell(summary: Summary) -> None:
             note(line)
 
 
-def _headline(summary: Summary) -> str:
+def headline(summary: Summary) -> str:
+    """What became of a run, in one sentence."""
     from tasks.summary import ABORTED, NOTHING, PARTLY, PLANNED, RESTORED, TRASHED
 
     counts = summary.counts

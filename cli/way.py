@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _SECONDS = 2.0
 
 
-def chosen(way: str) -> Way:
-    """The way that --way asks for.
+def chosen(way: str, *, quiet: bool = False) -> Way:
+    """The way that --way asks for. ``quiet``: do not tell that auto found no Prefect server.
 
     Raises UsageError for an unknown way, DeletionSyncError where Prefect was asked for and does not answer.
     """
@@ -31,7 +31,7 @@ def chosen(way: str) -> Way:
             "No Prefect server answers." if address else "PREFECT_API_URL is not set.",
             "Start the Prefect server, or use --way direct.",
         )
-    if way == "auto" and address:
+    if way == "auto" and address and not quiet:
         note("No Prefect server answers at PREFECT_API_URL: the steps run directly.")
     return Way.DIRECT
 

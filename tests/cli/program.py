@@ -42,10 +42,15 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def start(*arguments: object, env: Mapping[str, str | None] | None = None, **options: Any) -> subprocess.Popen[bytes]:
-    """The program, started; Ctrl-C works in it also where this process ignores the signal."""
+def start(
+    *arguments: object, env: Mapping[str, str | None] | None = None, before: Sequence[str] = (), **options: Any
+) -> subprocess.Popen[bytes]:
+    """The program, started; Ctrl-C works in it also where this process ignores the signal.
+
+    ``before``: a command line that starts another one, put before it.
+    """
     return subprocess.Popen(
-        [sys.executable, "-m", "cli", *map(str, arguments)],
+        [*before, sys.executable, "-m", "cli", *map(str, arguments)],
         env=environment(env or {}),
         preexec_fn=_heed_interrupts,  # noqa: PLW1509  (it takes no lock)
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
