@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,6 @@ from library.protocol import ENUMERATED, Access, Changes, Enumeration, Stamp
 
 _LISTING_ATTEMPTS = 3  # of a phone that takes a photo meanwhile
 _TRASHED = re.compile(rb"\A\.trashed-\d+-")  # what the platform puts before the name of a trashed file
-_LOCAL_ID = re.compile(r"\A([a-z0-9_-]+):(\d+):([0-9a-f]+)\Z")
 _SECOND = 1_000_000_000
 
 
@@ -95,8 +95,8 @@ class AndroidLibrary:
 
     - local id: volume, row number and a digest of the media index's id, because numbers begin anew in a rebuilt index.
     - albums: the folder of a file, as the gallery shows it (a bucket).
-    - a photo in the phone's trash is listed like any other, and said to be in the trash. A pending one, which is
-      still being written, is not listed.
+    - a photo in the phone's trash is listed like any other, and said to be in the trash; a gallery's own trash folder
+      counts where the media index knows what is in it. A pending one, which is still being written, is not listed.
     - a photo that a .nomedia file hides is listed: hidden is not deleted. Apps' own folders below Android/ and folders
       whose names begin with a dot are left out unless the gallery shows what is in them.
     - every volume of the registration must be mounted, and no other: photos move between a phone and its card.
@@ -108,6 +108,7 @@ class AndroidLibrary:
     kind: str = "android"
     has_change_log: bool = True
     _items: dict[str, Item] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def access(self) -> Access:
         """'limited' when the phone is not there, not ready, not the one that was registered, or lacks a volume."""
@@ -174,16 +175,17 @@ class AndroidLibrary:
     def open_bytes(self, local_id: str, part: str) -> BinaryIO:
         """The bytes as they come from the phone, once, without seeking. Raises OSError, at the end too: when fewer or
         more arrived than the file has. A file whose size is not what the media index shows is refused."""
-        path, size = self._locate(local_id, part)
-        found = link.status(self._phone, path)
-        if found.size != size:
-            raise OSError(errno.ESTALE, f"the phone's media index shows {size} bytes, and the file has {found.size}")
-        return cast(BinaryIO, link.opened(self._phone, path, found.size))
+        item = self._item(local_id, part)
+        found = link.status(self._phone, item.path)
+        if found.size != item.size:
+            raise OSError(
+                errno.ESTALE, f"the phone's media index shows {item.size} bytes, and the file has {found.size}"
+            )
+        return cast(BinaryIO, link.opened(self._phone, item.path, found.size))
 
     def stamp(self, local_id: str, part: str) -> Stamp:
         """Size and modification time of the file itself, in the form of a listing. Raises OSError."""
-        path, _ = self._locate(local_id, part)
-        found = link.status(self._phone, path)
+        found = link.status(self._phone, self._item(local_id, part).path)
         return Stamp(found.size, found.modified * _SECOND, local_id)
 
     def albums(self) -> dict[str, str]:
@@ -264,7 +266,7 @@ class AndroidLibrary:
                     doubts.append(f"{shown}: an app is writing to it")
             elif not item.path or item.size is None or item.modified is None:
                 doubts.append(f"{shown}: the phone's media index does not know it completely yet")
-            elif item.shown or not _is_private(item.path):
+            elif item.shown or item.trashed or not _is_private(item.path):
                 self._items[self._local_id(item.volume, item.number)] = item
         listed = list(self._items.items())
         columns = {
@@ -281,18 +283,20 @@ class AndroidLibrary:
         }
         return pa.table(columns, schema=ENUMERATED), doubts
 
-    def _locate(self, local_id: str, part: str) -> tuple[bytes, int | None]:
-        """Path and size in the media index: as it was listed, or, after a restart, as it is now. Raises OSError."""
-        listed = self._items.get(local_id)
-        named = _LOCAL_ID.match(local_id)
-        if part != "primary" or named is None or named[3] != _digest(self.config["database"]):
+    def _item(self, local_id: str, part: str) -> Item:
+        """The row of a photo as it was listed; whoever opens the library anew lists it once. Raises OSError."""
+        with self._lock:
+            if not self._items:
+                try:
+                    for volume in self.config["volumes"]:
+                        items = media.items(self._phone, volume)
+                        self._items.update((self._local_id(volume, item.number), item) for item in items if item.path)
+                except Unreadable as error:
+                    self._items.clear()
+                    raise OSError(errno.EIO, str(error)) from None
+        if part != "primary" or local_id not in self._items:
             raise FileNotFoundError(errno.ENOENT, "The phone has no such photo", local_id)
-        if listed is not None:
-            return listed.path, listed.size
-        try:
-            return media.locate(self._phone, named[1], int(named[2]))
-        except Unreadable as error:
-            raise OSError(errno.EIO, str(error)) from None
+        return self._items[local_id]
 
 
 def _only_one(host: str, port: int) -> str:

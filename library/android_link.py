@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import secrets
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ _TPORT_SERVER = 41  # the server version that knows `host:tport`, of 2019; assum
 _FILE_STATUS = struct.Struct("<IQQIIIIQqqq")  # error, device, inode, mode, links, user, group, size, three times
 _CHUNK_LIMIT = 1 << 20  # the sync protocol sends at most 64 KiB at once
 _PROVIDER_FAILED = "Error while accessing provider"
+_PROVIDER_ABSENT = "Could not find provider"  # it runs only once the phone's storage is decrypted
 _STATES = {
     "unauthorized": "the phone has not authorised this computer: unlock it and allow USB debugging",
     "offline": "the phone is offline: unplug it and plug it in again",
@@ -74,10 +76,24 @@ def shell(phone: Phone, command: str) -> bytes:
         done = AdbDevice(client, serial=phone.serial).shell2(command, timeout=IDLE_SECONDS, encoding=None, v2=True)
     output = bytes(done.output if done.stdout is None else done.stdout)
     failure = bytes(done.stderr or b"").decode("utf-8", "replace").strip()
+    if _PROVIDER_ABSENT in failure:
+        raise OSError(errno.EACCES, "the phone was not unlocked since it was switched on: unlock it")
     if done.returncode != 0 or _PROVIDER_FAILED in failure or (failure and not output):
         shown = " ".join(failure.splitlines()[:2]) or f"it ended with {done.returncode}"
         raise OSError(errno.ENOTSUP, f"the phone refused `{command.split(' --')[0]}`: {shown}")
     return output
+
+
+def answers(phone: Phone, commands: Sequence[str]) -> list[bytes]:
+    """The standard outputs of several commands, which the phone is given at once. Raises OSError as ``shell`` does.
+
+    A line that nothing on the phone can know ends each output but the last, so no name can imitate it.
+    """
+    line = secrets.token_hex(16)
+    outputs = shell(phone, f" && echo {line} && ".join(commands)).split(f"{line}\n".encode())
+    if len(outputs) != len(commands):
+        raise OSError(errno.EPROTO, "an answer of the phone is cut off")
+    return outputs
 
 
 def status(phone: Phone, path: bytes) -> Status:

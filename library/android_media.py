@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from library import android_link as link
 from library import android_rows as rows
 from library.android_link import Phone
+from library.media_types import lies_in_trash
 
 PRIMARY = "external_primary"
 
@@ -41,7 +42,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One row of the index. ``size`` (bytes) and ``modified`` (seconds since 1970) are None where it is unsure."""
+    """One row of the index. ``size`` (bytes) and ``modified`` (seconds since 1970) are None where it is unsure.
+
+    ``trashed``: flagged so, or in the trash folder that galleries without the platform's trash have of their own.
+    """
 
     volume: str
     number: int
@@ -87,25 +91,21 @@ def mounted(phone: Phone) -> frozenset[str]:
 
 def items(phone: Phone, volume: str) -> list[Item]:
     """Every image and video of a volume, pending and trashed ones included. Raises OSError; Unreadable when the answers
-    do not agree, be it because one was cut off or because the phone is in use."""
+    do not agree, be it because one was cut off or because the phone is in use. One shell command, however many."""
     uri = _uri(volume)
-    counted = rows.single(link.shell(phone, rows.query(uri, ["COUNT(_id)"], _MEDIA)))
-    known = rows.numbers(link.shell(phone, rows.query(uri, _NUMBERS, _MEDIA, "_id")), _NUMBERS)
+    count, numbers, texts = link.answers(
+        phone,
+        [
+            rows.query(uri, ["COUNT(_id)"], _MEDIA),
+            rows.query(uri, _NUMBERS, _MEDIA, "_id"),
+            rows.query(uri, ["_id", "_data"], _MEDIA, "_id"),
+        ],
+    )
+    counted, known = rows.single(count), rows.numbers(numbers, _NUMBERS)
     if len(known) != counted:
         raise rows.Unreadable(f"the phone's media index counts {counted} photos and videos, and shows {len(known)}")
-    ids = [_number(row[0]) for row in known]
-    paths = rows.texts(link.shell(phone, rows.query(uri, ["_id", "_data"], _MEDIA, "_id")), ids, "_data")
+    paths = rows.texts(texts, [_number(row[0]) for row in known], "_data")
     return [_item(volume, row, path) for row, path in zip(known, paths, strict=True)]
-
-
-def locate(phone: Phone, volume: str, number: int) -> tuple[bytes, int | None]:
-    """Path and size of one row of the index. Raises OSError, Unreadable; FileNotFoundError where there is none."""
-    uri, where = f"{_uri(volume)}/{number}", f"_id={number}"
-    found = rows.numbers(link.shell(phone, rows.query(uri, ["_id", "_size"], where)), ["_id", "_size"])
-    if not found:
-        raise FileNotFoundError(2, "the phone's media index does not have it any more")
-    (path,) = rows.texts(link.shell(phone, rows.query(uri, ["_id", "_data"], where)), [number], "_data")
-    return path, found[0][1]
 
 
 def numbers_where(phone: Phone, volume: str, condition: str) -> frozenset[int]:
@@ -116,11 +116,12 @@ def numbers_where(phone: Phone, volume: str, condition: str) -> frozenset[int]:
 
 def buckets(phone: Phone, volume: str) -> dict[int, str]:
     """The folders that hold images and videos: their ids and names. Raises OSError, Unreadable."""
-    uri, columns = _uri(volume), ["_id", "bucket_id"]
-    known = rows.numbers(link.shell(phone, rows.query(uri, columns, _MEDIA, "_id")), columns)
-    ids = [_number(row[0]) for row in known]
-    column = "bucket_display_name"
-    names = rows.texts(link.shell(phone, rows.query(uri, ["_id", column], _MEDIA, "_id")), ids, column)
+    uri, columns, column = _uri(volume), ["_id", "bucket_id"], "bucket_display_name"
+    numbers, texts = link.answers(
+        phone, [rows.query(uri, columns, _MEDIA, "_id"), rows.query(uri, ["_id", column], _MEDIA, "_id")]
+    )
+    known = rows.numbers(numbers, columns)
+    names = rows.texts(texts, [_number(row[0]) for row in known], column)
     return {row[1]: _title(name) for row, name in zip(known, names, strict=True) if row[1] is not None}
 
 
@@ -140,7 +141,7 @@ def _item(volume: str, row: Sequence[int | None], path: bytes) -> Item:
         added=added or 0,
         changed=changed or 0,
         shown=media_type in (1, 3),
-        trashed=bool(trashed),
+        trashed=bool(trashed) or lies_in_trash(path),
         pending=bool(pending),
     )
 

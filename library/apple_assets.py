@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from library.apple_database import State, asset_scopes, private_copy, read_state
+from library.apple_database import State, assets_of_others, private_copy, read_state
 from library.errors import LibraryUnavailable
 
 _INSTALL = "Install it with `pip install 'deletion-sync[apple]'`."
@@ -94,13 +94,13 @@ def _read(osxphotos: Any, copy: Path, bundle: Path, state: State, complaints: li
     # Search terms are of no use here and would be read from the bundle itself.
     database = osxphotos.PhotosDB(dbfile=str(copy), library_path=str(bundle), _skip_searchinfo=True)
     try:
-        scopes = asset_scopes(copy)
+        others = assets_of_others(copy)
         albums = {album.uuid: album.title or "" for album in database.album_info}
-        photos = database.photos_by_uuid(sorted(scopes))  # the others leave burst frames or the trash out
-        withheld = frozenset(photo.uuid for photo in photos if _belongs_to_others(photo, scopes[photo.uuid]))
+        photos = database.photos_by_uuid(sorted(others))  # the others leave burst frames or the trash out
+        withheld = frozenset(photo.uuid for photo in photos if others[photo.uuid] or _is_shared(photo))
         assets = tuple(_asset(photo, albums) for photo in photos if photo.uuid not in withheld)
         problems = [f"{bundle}: {complaint}" for complaint in complaints]
-        unread = scopes.keys() - {photo.uuid for photo in photos}
+        unread = others.keys() - {photo.uuid for photo in photos}
         if unread:
             problems.append(f"{bundle}: {len(unread)} of its assets cannot be read, {min(unread)} among them")
         paths = {(asset.local_id, part.name): part.path for asset in assets for part in asset.parts}
@@ -109,9 +109,9 @@ def _read(osxphotos: Any, copy: Path, bundle: Path, state: State, complaints: li
         database._tempdir.cleanup()  # it would complain about being left to the garbage collector
 
 
-def _belongs_to_others(photo: Any, scope: int) -> bool:
-    """Shared albums, the shared library, what others sent and was not saved, and what was received by a link."""
-    return bool(scope != 0 or photo.shared or photo.shared_library or (photo.syndicated and not photo.saved_to_library))
+def _is_shared(photo: Any) -> bool:
+    """Shared albums, the shared library, and what others sent and was not saved."""
+    return bool(photo.shared or photo.shared_library or (photo.syndicated and not photo.saved_to_library))
 
 
 def _asset(photo: Any, albums: dict[str, str]) -> Asset:

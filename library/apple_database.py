@@ -29,6 +29,14 @@ _ALLOW = "Give this program Full Disk Access (System Settings, Privacy & Securit
 
 # The largest key ever given out; it grows and never shrinks, unless an older copy of the database came back.
 _NEWEST = "SELECT Z_NAME, Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME IN ('Asset', 'GenericAsset', 'TRANSACTION')"
+# Each is 0 or NULL for what is the user's alone; older versions lack some. The last three tell of the shared library:
+# one is for the library that is in use now, the others stay set while it is being joined or left.
+_SCOPES = (
+    "ZBUNDLESCOPE",
+    "ZACTIVELIBRARYSCOPEPARTICIPATIONSTATE",
+    "ZLIBRARYSCOPESHARESTATE",
+    "ZLIBRARYSCOPE",
+)
 _ASSET_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('ZASSET', 'ZGENERICASSET')"
 
 
@@ -104,16 +112,17 @@ def read_state(copy: Path, bundle: Path) -> State:
         raise LibraryUnavailable(f"{bundle / DATABASE} is not a database of Photos.", _REPAIR) from None
 
 
-def asset_scopes(copy: Path) -> dict[str, int]:
-    """The id of every asset in a private copy, whatever it is, to the part of the library that it lies in: 0 is the
-    user's own, others are what was received (links, shared albums, messages). Raises sqlite3.Error."""
-    scopes: dict[str, int] = {}
+def assets_of_others(copy: Path) -> dict[str, bool]:
+    """The id of every asset in a private copy, whatever it is, to whether it lies outside the user's own library: among
+    what was received (links, shared albums, messages), or in a library that is shared. Raises sqlite3.Error."""
+    found: dict[str, bool] = {}
     with closing(sqlite3.connect(copy)) as con:
         for (table,) in con.execute(_ASSET_TABLES).fetchall():
-            columns = [name for (_, name, *_) in con.execute(f"PRAGMA table_info({table})")]
-            scope = "coalesce(ZBUNDLESCOPE, 0)" if "ZBUNDLESCOPE" in columns else "0"  # before macOS 12
-            scopes.update((str(key), int(value)) for key, value in con.execute(f"SELECT ZUUID, {scope} FROM {table}"))
-    return scopes
+            there = {str(name) for (_, name, *_) in con.execute(f"PRAGMA table_info({table})")}
+            marks = [f"coalesce({column}, 0) <> 0" for column in _SCOPES if column in there]
+            rows = con.execute(f"SELECT ZUUID, {' OR '.join(marks) or '0'} FROM {table}")
+            found.update((str(key), bool(others)) for key, others in rows)
+    return found
 
 
 def _copy(database: Path, copy: Path) -> None:

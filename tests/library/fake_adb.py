@@ -86,9 +86,12 @@ class FakePhone:
     volumes: dict[str, str] = field(default_factory=lambda: {"emulated;0": "mounted null"})
     files: dict[bytes, tuple[Content, int]] = field(default_factory=dict)
     before: Fault = lambda _: None
+    refuses: Callable[[str], str] = lambda _: ""  # what a command fails with
+    stop_server: Callable[[], None] = lambda: None  # as `adb kill-server` does
     index: sqlite3.Connection = field(init=False)
     lock: threading.RLock = field(default_factory=threading.RLock)
     services: list[str] = field(default_factory=list)
+    shells: int = 0  # shell commands that were sent, of one service or several
 
     def __post_init__(self) -> None:
         self.hardware = self.hardware or self.serial
@@ -149,6 +152,10 @@ class FakePhone:
         folder, _, name = self.path(number).rpartition(b"/")
         self._rename(number, folder + b"/" + name.split(b"-", 2)[2], is_trashed=0, date_expires=None)
 
+    def move(self, number: int, path: str, **columns: object) -> None:
+        """Move a file, as an app does with its own trash folder; the row follows."""
+        self._rename(number, os.fsencode(path), **columns)
+
     def _rename(self, number: int, path: bytes, **columns: object) -> None:
         with self.lock:
             self.files[path] = self.files.pop(self.path(number))
@@ -171,6 +178,8 @@ def fake_adb(*phones: FakePhone) -> Iterator[tuple[str, int]]:
     pytest.importorskip("adbutils")
     with _Server(("127.0.0.1", 0), _Handler) as server:
         server.phones = list(phones)
+        for phone in phones:
+            phone.stop_server = server.stop
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -189,6 +198,10 @@ class _Cut(Exception):
 class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     phones: list[FakePhone]
+
+    def stop(self) -> None:
+        self.shutdown()
+        self.socket.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away in the middle is part of the tests."""
@@ -248,15 +261,19 @@ class _Handler(socketserver.BaseRequestHandler):
                 request, length = struct.unpack("<4sI", self._exactly(8))
                 self._synchronise(phone, request, self._exactly(length))
         if service.startswith("shell,v2:"):
-            command = service.removeprefix("shell,v2:")
-            phone.services.append(command)
-            self.budget = phone.before(command)
-            out, err = _run(phone, shlex.split(command))
+            phone.shells += 1
             self._send(b"OKAY")
-            for stream, content in ((1, out), (2, err)):
-                for start in range(0, len(content), 4096):
-                    piece = content[start : start + 4096]
-                    self._send(struct.pack("<BI", stream, len(piece)) + piece)
+            for words in _commands(service.removeprefix("shell,v2:")):
+                command = shlex.join(words)
+                if words[0] != "echo":
+                    phone.services.append(command)
+                    self.budget = phone.before(command)
+                failure = phone.refuses(command)
+                out, err = (b"", f"{failure}\n".encode()) if failure else _run(phone, words)
+                for stream, content in ((1, out), (2, err)):
+                    for start in range(0, len(content), 4096):
+                        piece = content[start : start + 4096]
+                        self._send(struct.pack("<BI", stream, len(piece)) + piece)
             self._send(struct.pack("<BIB", 3, 1, 0))
         else:
             self._send(b"FAIL" + _block(b"closed"))
@@ -308,10 +325,23 @@ def _block(content: bytes) -> bytes:
     return b"%04x" % len(content) + content
 
 
+def _commands(line: str) -> list[list[str]]:
+    """The words of each command of a line that joins them by `&&`, as the phone's shell takes it."""
+    commands: list[list[str]] = [[]]
+    for word in shlex.split(line):
+        if word == "&&":
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return commands
+
+
 def _run(phone: FakePhone, words: list[str]) -> tuple[bytes, bytes]:
     """Standard output and error of a command, as the phone prints them."""
     options = {words[i]: words[i + 1] for i in range(2, len(words) - 1, 1) if words[i].startswith("--")}
     extras = [words[i + 1] for i in range(len(words) - 1) if words[i] == "--extra"]
+    if words[0] == "echo":
+        return " ".join(words[1:]).encode() + b"\n", b""
     if words[:2] == ["getprop", "ro.serialno"]:
         return phone.hardware.encode() + b"\n", b""
     if words == ["sm", "list-volumes", "all"]:
@@ -339,13 +369,11 @@ def _query(phone: FakePhone, options: dict[str, str], extras: list[str]) -> tupl
         found = _AGGREGATE.fullmatch(column)
         if (found[1] if found else column) not in _COLUMNS:
             return b"", b"Error while accessing provider:media\njava.lang.IllegalArgumentException: Invalid column\n"
-    volume, number = re.fullmatch(r"content://media/([^/]+)/file(?:/(\d+))?", options["--uri"]).groups()  # type: ignore[union-attr]
+    (volume,) = re.fullmatch(r"content://media/([^/]+)/file", options["--uri"]).groups()  # type: ignore[union-attr]
     conditions = [f"volume_name = '{volume}'"]
     for state in ("pending", "trashed"):
-        if rf"android\:query-arg-match-{state}:i:1" not in extras and number is None:
+        if rf"android\:query-arg-match-{state}:i:1" not in extras:
             conditions.append(f"is_{state} = 0")
-    if number is not None:
-        conditions.append(f"_id = {number}")
     conditions.append(f"({options.get('--where', '1')})")
     sql = f"SELECT {', '.join(columns)} FROM files WHERE {' AND '.join(conditions)}"
     try:
