@@ -100,7 +100,7 @@ class _Watcher:
 
 def _follow(watcher: _Watcher) -> None:
     """Watch until a signal comes. Each round of the loop is one set of watched places."""
-    from flows.watching import hints, no_more_watches, places
+    from flows.watching import NoMoreWatches, hints, places
 
     watcher.waiting.at_once(time.monotonic())  # what changed while nobody watched
     while not watcher.stopping.event.is_set():
@@ -134,8 +134,9 @@ def _follow(watcher: _Watcher) -> None:
         except FileNotFoundError:
             watcher.stopping.event.wait(watcher.tick)  # a place went just now: the next round sees it
         except OSError as error:
-            if watcher.polls is not None or not no_more_watches(error):
-                raise
+            watcher.tell_once(f"Watching stopped and starts again: {error.strerror or type(error).__name__}.")
+            watcher.stopping.event.wait(watcher.tick)
+        except NoMoreWatches:
             watcher.polls = _POLL
             note(
                 "The system watches as many files as it may, so all files are looked at every 30 s instead. "

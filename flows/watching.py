@@ -5,11 +5,10 @@ A change is a hint that a run is worth while, never evidence: what a run conclud
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,10 +30,14 @@ FOLDER, APPLE = "folder", "apple_photos"
 
 _STEP_MS = 50  # changes this close together are handed over as one
 _GROUP_MS = 500
-_LIMITS = (errno.ENOSPC, errno.EMFILE, errno.ENFILE)  # how a system says that it can watch no more
+_LIMITS = ("watch limit", "Too many open files", "No space left")
 _FILE_SUFFIX = re.compile(rb"\.[a-z][a-z0-9]{0,7}", re.IGNORECASE)
 # Deleting a photo in a Photos library changes its database first, and the files much later.
 _APPLE_DATABASE = frozenset({b"photos.sqlite", b"photos.sqlite-wal"})
+
+
+class NoMoreWatches(Exception):
+    """The system watches as many files as it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +158,7 @@ class Waiting:
 def hints(roots: Sequence[Root], stop: Event, tick: float, poll_seconds: float | None) -> Iterator[bool]:
     """True for a change that counts, False at least every ``tick`` seconds, until ``stop`` is set.
 
-    ``poll_seconds``: look at the files that often instead of being told by the system. Raises OSError, see
-    ``no_more_watches``.
+    ``poll_seconds``: look at the files that often instead of being told by the system. Raises NoMoreWatches, OSError.
     """
     import watchfiles
 
@@ -164,7 +166,8 @@ def hints(roots: Sequence[Root], stop: Event, tick: float, poll_seconds: float |
         while not stop.wait(tick):
             yield False
         return
-    feed = watchfiles.watch(
+    feed = partial(
+        watchfiles.watch,
         *(os.fsdecode(root.path) for root in roots),
         watch_filter=None,
         debounce=_GROUP_MS,
@@ -174,16 +177,23 @@ def hints(roots: Sequence[Root], stop: Event, tick: float, poll_seconds: float |
         yield_on_timeout=True,
         force_polling=True if poll_seconds is not None else None,
         poll_delay_ms=max(1, round((poll_seconds or 1) * 1000)),
-        ignore_permission_denied=True,
     )
+    try:
+        # Another user's trash may be closed to us. Where that is ignored, so is a limit: hence not from the start.
+        try:
+            yield from _hints(feed(ignore_permission_denied=False), roots)
+        except PermissionError:
+            yield from _hints(feed(ignore_permission_denied=True), roots)
+    except (OSError, RuntimeError) as error:  # watchfiles has no error of its own for it
+        if any(words in str(error) for words in _LIMITS):
+            raise NoMoreWatches from error
+        raise
+
+
+def _hints(feed: Generator[set[tuple[Any, str]], None, None], roots: Sequence[Root]) -> Iterator[bool]:
     with closing(feed):
         for changes in feed:
             yield any(_is_hint(os.fsencode(path), change, roots) for change, path in changes)
-
-
-def no_more_watches(error: OSError) -> bool:
-    """Whether the system refused because it watches as much as it may."""
-    return error.errno in _LIMITS or "watch limit" in str(error) or "Too many open files" in str(error)
 
 
 def _is_hint(path: bytes, change: Any, roots: Sequence[Root]) -> bool:
