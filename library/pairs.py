@@ -1,0 +1,161 @@
+"""Which still and which video are one Live Photo, by the identifier that both carry. Nothing here reads a file.
+
+The first choice, by stem in one folder, is made while a folder is listed, in ``library.live_photos``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from engine.database import connect
+from library.media_types import VIDEO_EXTENSIONS
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOVED = pa.schema(
+    [
+        ("library_id", pa.string()),
+        ("listed_id", pa.string()),
+        ("local_id", pa.string()),
+        ("listed_part", pa.string()),
+        ("part", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """``local``: the rows, regrouped, in the places where they were. ``moved``: one row (MOVED) for each of them whose
+    local id is not the one it was listed under; the library itself knows the file by ``listed_id`` and ``listed_part``.
+    """
+
+    local: pa.Table
+    moved: pa.Table
+
+
+def pair_by_content(local: pa.Table, identifiers: pa.Table, library_ids: Collection[str]) -> Paired:
+    """Regroup rows (engine.relations.LOCAL) of folder-like libraries by content identifier (spec, item 5.2).
+
+    ``identifiers``: library_id, local_id, part, content_id, at most one row a part, ids and parts as listed. Only rows
+    of ``library_ids`` take part; whose local ids are relative paths; a motion video is listed in its still's folder.
+
+    1. A pair of one stem stays a pair unless the identifiers of both halves are known and differ. Then the video is
+       an asset of its own: part 'primary', its own path as local id.
+    2. A still and a video of one library that carry the same identifier, and of which neither is in a pair, are one
+       wherever they lie: the video takes the still's local id and the part 'motion'.
+    3. Among copies the nearest go together: same folder and stem, same folder, then the deepest folder that holds
+       both, there too with the same stem first. A still and a video pair only where no other free still or video of
+       that identifier is as near; what cannot be told apart stays as it is.
+    4. What lies in a trash pairs only with what lies in a trash.
+    """
+    import pyarrow.compute as pc
+
+    con = connect()
+    try:
+        _register(con, local, identifiers, library_ids)
+        con.execute(_KNOWN).execute(_SPLIT).execute(_UNPAIRED)
+        _match(con)
+        changes = con.sql(_CHANGES).to_arrow_table()
+    finally:
+        con.close()
+    if not changes.num_rows:
+        return Paired(local, MOVED.empty_table())
+    rows = changes.column("row")
+    chosen = pc.is_in(pa.arange(0, local.num_rows), rows.combine_chunks())
+    regrouped = local
+    for name in ("local_id", "part"):
+        place = local.schema.get_field_index(name)
+        values = pc.replace_with_mask(
+            local.column(name).combine_chunks(), chosen, changes.column(name).combine_chunks()
+        )
+        regrouped = regrouped.set_column(place, local.schema.field(name), values)
+    return Paired(regrouped, changes.select(MOVED.names).cast(MOVED))
+
+
+def _register(
+    con: duckdb.DuckDBPyConnection, local: pa.Table, identifiers: pa.Table, library_ids: Collection[str]
+) -> None:
+    columns = ["library_id", "local_id", "part", "file_name", "in_trash"]
+    con.register("listed", local.select(columns).append_column("row", pa.arange(0, local.num_rows)))
+    con.register("identifiers", identifiers.select(["library_id", "local_id", "part", "content_id"]))
+    con.register("taking_part", pa.table({"library_id": pa.array(sorted(library_ids), pa.string())}))
+    con.register("video_types", pa.table({"extension": pa.array(VIDEO_EXTENSIONS, pa.string())}))
+
+
+# The halves whose identifier is known. A folder ends with its slash; the root's is empty.
+_KNOWN = """
+    CREATE TEMP TABLE known AS
+    SELECT l.row, l.library_id, l.local_id, l.part, l.file_name, l.in_trash IS TRUE AS in_trash, i.content_id
+    FROM listed l JOIN identifiers i USING (library_id, local_id, part)
+    WHERE l.part IN ('primary', 'motion') AND i.content_id <> ''
+      AND l.library_id IN (SELECT library_id FROM taking_part)
+"""
+
+# Rule 1.
+_SPLIT = """
+    CREATE TEMP TABLE split AS
+    SELECT video.row, video.library_id, video.local_id
+    FROM known video JOIN known still USING (library_id, local_id)
+    WHERE video.part = 'motion' AND still.part = 'primary' AND video.content_id <> still.content_id
+"""
+
+# Rule 2: what is in no pair, or no longer, where both a still and a video have one identifier (rule 4: on one side).
+_UNPAIRED = """
+    CREATE TEMP TABLE unpaired AS
+    WITH paired AS (
+        SELECT library_id, local_id FROM listed WHERE part = 'motion' AND row NOT IN (SELECT row FROM split)
+    ), free AS (
+        SELECT row, library_id, local_id, file_name, in_trash, content_id,
+               part = 'motion' OR lower(split_part(file_name, '.', -1)) IN (SELECT extension FROM video_types)
+                   AS is_video
+        FROM known ANTI JOIN paired USING (library_id, local_id)
+        WHERE part = 'primary' OR row IN (SELECT row FROM split)
+    ), both_kinds AS (
+        SELECT library_id, in_trash, content_id FROM free
+        GROUP BY ALL HAVING bool_or(is_video) AND NOT bool_and(is_video)
+    )
+    SELECT row, library_id, in_trash, content_id, is_video,
+           string_split(local_id, '/')[:-2] AS folders,
+           lower(regexp_replace(file_name, '[.][^.]*$', '')) AS stem
+    FROM free SEMI JOIN both_kinds USING (library_id, in_trash, content_id);
+    CREATE TEMP TABLE pairs (still BIGINT, video BIGINT);
+"""
+
+# One round of rule 3: {near} is what a still and a video must share, {depth} how deep they lie at least.
+_ROUND = """
+    INSERT INTO pairs
+    SELECT max(row) FILTER (NOT is_video), max(row) FILTER (is_video)
+    FROM unpaired WHERE len(folders) >= {depth}
+    GROUP BY library_id, in_trash, content_id, {near}
+    HAVING count(*) = 2 AND count(*) FILTER (is_video) = 1;
+    DELETE FROM unpaired WHERE row IN (SELECT still FROM pairs UNION ALL SELECT video FROM pairs);
+"""
+
+_CHANGES = """
+    SELECT l.row, l.library_id, l.local_id AS listed_id, l.part AS listed_part,
+           CASE WHEN p.still IS NULL
+                THEN left(l.local_id, length(l.local_id) - length(split_part(l.local_id, '/', -1))) || l.file_name
+                ELSE still.local_id END AS local_id,
+           CASE WHEN p.still IS NULL THEN 'primary' ELSE 'motion' END AS part
+    FROM listed l
+    LEFT JOIN pairs p ON p.video = l.row
+    LEFT JOIN listed still ON still.row = p.still
+    WHERE p.still IS NOT NULL OR l.row IN (SELECT row FROM split)
+    ORDER BY l.row
+"""
+
+
+def _match(con: duckdb.DuckDBPyConnection) -> None:
+    """Rule 3, nearest first. Where no identifier is open, which is nearly always, it ends at once."""
+    deepest = con.sql("SELECT max(len(folders)) FROM unpaired").fetchall()[0][0]
+    if deepest is None:
+        return
+    rounds = [("folders", 0), *((f"folders[:{depth}]", depth) for depth in range(deepest, -1, -1))]
+    for near, depth in rounds:
+        con.execute(_ROUND.format(near=f"{near}, stem", depth=depth))
+        con.execute(_ROUND.format(near=near, depth=depth))
