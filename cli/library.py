@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.albums import albums
 from cli.asking import confirm
 from cli.library_kinds import registration, renewed
 from cli.options import AsJson, Yes
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from state.partition import Partition
 
 app = typer.Typer(help="The local photo libraries.", rich_markup_mode=None, no_args_is_help=True)
+
+app.command("albums")(albums)
 
 _LONGEST = 100
 
@@ -90,7 +93,7 @@ def renew(
     from tasks.clock import now
 
     partition = here().partition
-    library = _named(partition, name)
+    library = named(partition, name)
     confirm(
         f"What is in “{library.label}” now will count as the whole library. Photos that it lacks count as deleted.",
         yes=yes,
@@ -136,7 +139,7 @@ def remove(
     from tasks.clock import naive_now, now
 
     partition = here().partition
-    library = _named(partition, name)
+    library = named(partition, name)
     confirm(
         f"“{library.label}” will not be read any more. Its files stay. Photos that only it held are shown for your "
         "review from now on; no run trashes them by itself.",
@@ -181,7 +184,8 @@ def _check_name(label: str, known: Sequence[Registered]) -> None:
         raise UsageError(f"A library is named “{label}” already.", "Choose another --name.")
 
 
-def _named(partition: Partition, name: str) -> Registered:
+def named(partition: Partition, name: str) -> Registered:
+    """The library of that name. Raises UsageError, listing the names there are."""
     from state.db import reading
     from state.libraries import registered
 

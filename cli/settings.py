@@ -10,8 +10,10 @@ import typer
 from cli.options import AsJson
 from cli.output import emit, note, say, table
 from cli.place import here
+from cli.scope import scope
 
 app = typer.Typer(help="The settings of this server and account.", rich_markup_mode=None, no_args_is_help=True)
+app.command("scope")(scope)
 
 
 @app.command("show")
