@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import os
 import stat
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from library.errors import LibraryUnavailable
 from library.identity import FolderConfig, mount_problems, root_problem
@@ -82,7 +86,7 @@ class FolderLibrary:
         for attempt in range(1, _LISTING_ATTEMPTS + 1):
             self._require_root()
             problems = mount_problems(self.config)
-            listing = _Listing(self.library_id)
+            listing = _Listing()
             seen: dict[bytes, int] = {}
             for folder in walk(self._root):
                 problems.extend(self._folder_problems(folder))
@@ -97,7 +101,7 @@ class FolderLibrary:
         problems.extend(f"{path}: it changed while it was listed" for path in changed)
         self._motions.clear()
         self._motions.update(listing.motions)
-        return Enumeration(listing.table(), token, tuple(dict.fromkeys(problems)))
+        return Enumeration(listing.table(self.library_id), token, tuple(dict.fromkeys(problems)))
 
     def open_bytes(self, local_id: str, part: str) -> BinaryIO:
         """An unbuffered stream of the file. Raises OSError; a link or anything but a regular file is refused."""
@@ -183,66 +187,111 @@ def _parts(rows: pa.Table) -> set[tuple[Any, ...]]:
 
 
 class _Listing:
-    """The columns of a listing while it grows, one entry a part; albums are kept once a folder."""
+    """The columns of a listing while it grows, one entry a part. Numbers are kept as such, and albums once a folder;
+    what can be made of them in bulk is made at the end."""
 
-    __slots__ = ("columns", "folder_albums", "folders", "library_id", "motions")
+    __slots__ = ("albums", "file_names", "folders", "local_ids", "motions", "numbers", "parts", "trashed")
 
-    def __init__(self, library_id: str) -> None:
-        self.library_id = library_id
-        self.columns: dict[str, list[Any]] = {
-            name: [] for name in ("local_id", "part", "file_name", "size", "modified_ns", "file_identity", "in_trash")
-        }
-        self.folders: list[int] = []
-        self.folder_albums: list[list[str]] = []
+    def __init__(self) -> None:
+        self.local_ids: list[pa.Array] = []
+        self.file_names: list[pa.Array] = []
+        self.numbers = [array(code) for code in "qqQQ"]  # size, modified_ns, device, inode
+        self.folders = array("q")  # of each row: its place in ``albums``
+        self.albums: list[list[str]] = []
+        self.parts: dict[int, str] = {}  # of the rows that are no primary part
+        self.trashed: list[pa.Array] = []
         self.motions: dict[str, bytes] = {}
 
     def add(self, folder: Folder) -> list[str]:
         """Add a folder's files; returns what could not be looked at."""
         folder_id = to_text(folder.path)
-        prefix = f"{folder_id}/" if folder_id else ""
-        number = len(self.folder_albums)
         in_trash = lies_in_trash(folder.path)
-        names = folder_id.split("/") if folder_id and not in_trash else []
-        self.folder_albums.append(["/".join(names[: n + 1]) for n in range(len(names))])
-        pairs = motions_of([entry.name for entry in folder.files])
-        still_of = {motion: still for still, motion in pairs.items()}
-        local_ids, parts, file_names, sizes, times, identities, trashed = self.columns.values()
-        problems = []
-        for entry in folder.files:
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue  # deleted meanwhile: the folder's own time tells, and the listing starts again
-            except OSError as error:
-                problems.append(f"{to_text(entry.path)}: it cannot be read: {error.strerror}")
-                continue
-            name = to_text(entry.name)
-            still = still_of.get(entry.name)
-            if still is None:
-                local_ids.append(prefix + name)
-                parts.append("primary")
-            else:
-                local_ids.append(prefix + to_text(still))
-                parts.append("motion")
-                self.motions[local_ids[-1]] = entry.name
-            trashed.append(in_trash or is_trash(entry.name))
-            file_names.append(name)
-            sizes.append(status.st_size)
-            times.append(status.st_mtime_ns)
-            identities.append(f"{status.st_dev}:{status.st_ino}")
-            self.folders.append(number)
+        steps = folder_id.split("/") if folder_id and not in_trash else []
+        self.albums.append(["/".join(steps[: n + 1]) for n in range(len(steps))])
+        entries, statuses, problems = _statuses(folder)
+        if not entries:
+            return problems
+        encoded = os.fsencode("/".join([entry.name for entry in entries]))  # all of them at once; no name has a slash
+        names = to_text(encoded).split("/")
+        prefix = f"{folder_id}/" if folder_id else ""
+        local_ids = [prefix + name for name in names]
+        raw = encoded.split(b"/")
+        if folder.has_videos:
+            place = {name: number for number, name in enumerate(raw)}
+            for still, motion in motions_of(raw).items():
+                local_ids[place[motion]] = prefix + names[place[still]]
+                self.parts[len(self.folders) + place[motion]] = "motion"
+                self.motions[local_ids[place[motion]]] = motion
+        self.local_ids.append(pa.array(local_ids, pa.string()))
+        self.file_names.append(pa.array(names, pa.string()))
+        some = in_trash or names[0].startswith(".")  # they are sorted, and what is in a trash by its name has a dot
+        self.trashed.append(pa.array([in_trash or is_trash(name) for name in raw] if some else [False] * len(raw)))
+        for column, values in zip(self.numbers, zip(*map(_STATUS, statuses), strict=True), strict=True):
+            column.extend(values)
+        self.folders.extend([len(self.albums) - 1] * len(entries))
         return problems
 
-    def table(self) -> pa.Table:
+    def table(self, library_id: str) -> pa.Table:
         """ENUMERATED rows, ordered by local id, the primary part first."""
         rows = len(self.folders)
+        size, modified_ns, device, inode = (_numbers(column) for column in self.numbers)
+        kinds = pa.array([self.parts[row] for row in self.parts], pa.string())
+        part = pc.replace_with_mask(pa.repeat(pa.scalar("primary"), rows), _mask(self.parts, rows), kinds)
         columns = {
-            **{name: pa.array(values, ENUMERATED.field(name).type) for name, values in self.columns.items()},
-            "library_id": pa.repeat(pa.scalar(self.library_id, pa.string()), rows),
-            "albums": pa.array(self.folder_albums, ENUMERATED.field("albums").type).take(
-                pa.array(self.folders, pa.int64())
-            ),
+            "library_id": pa.repeat(pa.scalar(library_id, pa.string()), rows),
+            "local_id": pa.chunked_array(self.local_ids, pa.string()).combine_chunks(),
+            "part": part,
+            "file_name": pa.chunked_array(self.file_names, pa.string()).combine_chunks(),
+            "size": size,
+            "modified_ns": modified_ns,
+            "file_identity": pc.binary_join_element_wise(device.cast(pa.string()), inode.cast(pa.string()), ":"),
+            "albums": pa.array(self.albums, ENUMERATED.field("albums").type).take(_numbers(self.folders)),
             "checksum": pa.nulls(rows, pa.string()),
+            "in_trash": pa.chunked_array(self.trashed, pa.bool_()).combine_chunks(),
         }
         table = pa.table([columns[name] for name in ENUMERATED.names], schema=ENUMERATED)
+        if not self.parts and _is_ordered(columns["local_id"]):
+            return table
         return table.sort_by([("local_id", "ascending"), ("part", "descending")])
+
+
+_STATUS = attrgetter("st_size", "st_mtime_ns", "st_dev", "st_ino")
+
+
+def _statuses(folder: Folder) -> tuple[list[os.DirEntry[str]], list[os.stat_result], list[str]]:
+    """The status of each file, and what could not be looked at."""
+    try:
+        return folder.files, [entry.stat(follow_symlinks=False) for entry in folder.files], []
+    except OSError:
+        pass  # one of them: which is seen by asking again
+    entries: list[os.DirEntry[str]] = []
+    statuses: list[os.stat_result] = []
+    problems = []
+    for entry in folder.files:
+        try:
+            statuses.append(entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            continue  # deleted meanwhile: the folder's own time tells, and the listing starts again
+        except OSError as error:
+            problems.append(
+                f"{to_text(join(folder.path, os.fsencode(entry.name)))}: it cannot be read: {error.strerror}"
+            )
+        else:
+            entries.append(entry)
+    return entries, statuses, problems
+
+
+def _numbers(values: array[int]) -> pa.Array:
+    kind = pa.int64() if values.typecode == "q" else pa.uint64()
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def _mask(rows: Iterable[int], length: int) -> pa.Array:
+    mask = bytearray(length)
+    for row in rows:
+        mask[row] = 1
+    return pc.not_equal(pa.Array.from_buffers(pa.uint8(), length, [None, pa.py_buffer(mask)]), 0)
+
+
+def _is_ordered(texts: pa.Array) -> bool:
+    return bool(pc.all(pc.less_equal(texts[:-1], texts[1:])).as_py())

@@ -14,11 +14,18 @@ def motions_of(names: Iterable[bytes]) -> dict[bytes, bytes]:
     of the same case, then the order of the names; the others stay assets of their own.
     """
     videos: dict[str, list[bytes]] = {}
-    stills: dict[str, list[bytes]] = {}
+    others: list[bytes] = []
     for name in names:
         kind = media_kind(name)
-        if kind is not None and not is_left_out(name):
-            (stills if kind == "still" else videos).setdefault(_stem(name).casefold(), []).append(name)
+        if kind == "video" and not is_left_out(name):
+            videos.setdefault(_stem(name).casefold(), []).append(name)
+        elif kind == "still":
+            others.append(name)
+    stills: dict[str, list[bytes]] = {}
+    for name in others if videos else ():
+        stem = _stem(name).casefold()
+        if stem in videos and not is_left_out(name):
+            stills.setdefault(stem, []).append(name)
     pairs = {}
     for stem, candidates in videos.items():
         if stem in stills:
