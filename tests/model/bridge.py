@@ -21,6 +21,8 @@ from engine.memory import memory
 from engine.policy import LocalFacts, Policy
 from engine.relations import CANDIDATES, DECISION, LOCAL, MEMORY, SERVER
 from tests.model.world import (
+    NOTHING_BESIDE,
+    Beside,
     Confirmed,
     Decision,
     Id,
@@ -56,6 +58,8 @@ def open_database() -> duckdb.DuckDBPyConnection:
         con.execute(f"CREATE TABLE {name} AS FROM empty")
         con.unregister("empty")
     con.execute("CREATE TABLE names (checksum VARCHAR, file_name VARCHAR)")
+    con.execute("CREATE TABLE handed_over (library_id VARCHAR, local_id VARCHAR)")
+    con.execute("CREATE TABLE trashed_here (checksum VARCHAR, trashed_at TIMESTAMP)")
     return con
 
 
@@ -78,7 +82,7 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any,
 def _local(row: LocalRow) -> tuple[Any, ...]:
     identity = f"{row.library_id}:{row.local_id}:{row.part}"
     place = (row.library_id, row.local_id, row.part, row.checksum)
-    return (*place, row.file_name, row.size, 1, identity, row.captured_at, sorted(row.albums))
+    return (*place, row.file_name, row.size, 1, identity, row.captured_at, sorted(row.albums), row.in_trash)
 
 
 def load_state(con: duckdb.DuckDBPyConnection, state: State) -> None:
@@ -89,6 +93,7 @@ def load_state(con: duckdb.DuckDBPyConnection, state: State) -> None:
     insert(con, "exclusions", [(c, at, "", "") for c, at in state.exclusions.items()])
     insert(con, "detached", [(c, "old", BEFORE) for c in state.detached])
     insert(con, "local_index", [_local(row) for row in state.index])
+    insert(con, "file_only", [(c,) for c in state.file_only])
 
 
 def load_rows(con: duckdb.DuckDBPyConnection, rows: Iterable[LocalRow]) -> None:
@@ -143,11 +148,11 @@ def read_state(con: duckdb.DuckDBPyConnection) -> State:
     for library_id, local_id, checksum in rows("SELECT library_id, local_id, checksum FROM edit_anchors"):
         anchors.setdefault((library_id, local_id), []).append(checksum)
     index = rows(
-        "SELECT library_id, local_id, part, checksum, file_name, captured_at, albums, size, modified_ns, file_identity"
-        " FROM local_index"
+        "SELECT library_id, local_id, part, checksum, file_name, captured_at, albums, size, in_trash, modified_ns,"
+        " file_identity FROM local_index"
     )
     assert len({row[:3] for row in index}) == len(index), f"a part is indexed twice: {index}"
-    assert all(row[8:] == (1, ":".join(row[:3])) for row in index)
+    assert all(row[9:] == (1, ":".join(row[:3])) for row in index)
     return State(
         observed={
             c: Observed(_set(albums), at)
@@ -162,8 +167,9 @@ def read_state(con: duckdb.DuckDBPyConnection) -> State:
         exclusions=dict(_unique(rows("SELECT checksum, excluded_at FROM exclusions"))),
         detached=frozenset(row[0] for row in _unique(rows("SELECT checksum FROM detached"))),
         index=frozenset(
-            LocalRow(row[0], row[1], row[2], row[3], row[4], row[5], frozenset(row[6]), row[7]) for row in index
+            LocalRow(row[0], row[1], row[2], row[3], row[4], row[5], _set(row[6]), row[7], row[8]) for row in index
         ),
+        file_only=frozenset(row[0] for row in _unique(rows("SELECT checksum FROM file_only"))),
     )
 
 
@@ -187,12 +193,15 @@ def merge(
     rows: Iterable[LocalRow],
     facts: LocalFacts,
     names: Iterable[tuple[str, str]] = (),
+    beside: Beside = NOTHING_BESIDE,
 ) -> tuple[State, dict[str, Remembered]]:
     """Section 1 by the engine: the state afterwards, and what is then remembered."""
     with scratch(con):
         load_state(con, state)
         load_rows(con, rows)
         insert(con, "names", list(names))
+        insert(con, "handed_over", sorted(beside.handed_over))
+        insert(con, "trashed_here", list(beside.trashed_here.items()))
         apply_local_changes(con, facts)
         return read_state(con), read_memory(memory(con, facts))
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from engine.policy import LocalFacts
 from engine.settings import Strictness
-from tests.model.world import Confirmed, Id, LocalRow, Observed, Remembered, Retired, State
+from tests.model.world import NOTHING_BESIDE, Beside, Confirmed, Id, LocalRow, Observed, Remembered, Retired, State
 
 
 def hashed(rows: Iterable[LocalRow]) -> list[LocalRow]:
@@ -20,6 +21,16 @@ def hashed(rows: Iterable[LocalRow]) -> list[LocalRow]:
 
 def alive_checksums(rows: Iterable[LocalRow]) -> set[str]:
     return {row.checksum for row in rows if row.checksum is not None}
+
+
+def kept_checksums(rows: Iterable[LocalRow]) -> set[str]:
+    """Those that a row outside the trash holds."""
+    return alive_checksums(row for row in rows if not row.in_trash)
+
+
+def ids_outside_the_trash(rows: Iterable[LocalRow]) -> set[Id]:
+    """The ids of which a row, hashed or not, lies outside the trash. The other ids are in the trash."""
+    return {row.id for row in rows if not row.in_trash}
 
 
 def checksums_by_id(rows: Iterable[LocalRow]) -> dict[Id, set[str]]:
@@ -53,19 +64,21 @@ def observe(state: State, rows: list[LocalRow], facts: LocalFacts) -> State:
     """Rule 1.1."""
     observed = dict(state.observed)
     for checksum in alive_checksums(rows):
-        albums = frozenset(album for row in rows if row.checksum == checksum for album in row.albums)
-        first = observed[checksum].first_observed_at if checksum in observed else facts.now
-        observed[checksum] = Observed(albums, first)
+        observed.setdefault(checksum, Observed(frozenset(), facts.now))
+    for checksum in kept_checksums(rows):
+        holders = [row for row in rows if row.checksum == checksum and not row.in_trash]
+        albums = frozenset(album for row in holders for album in row.albums)
+        observed[checksum] = replace(observed[checksum], albums=albums)
     return replace(state, observed=observed)
 
 
 def unconfirm(state: State, rows: list[LocalRow]) -> State:
     """Rule 1.2."""
-    alive = alive_checksums(rows)
+    kept = kept_checksums(rows)
     return replace(
         state,
-        confirmed={c: entry for c, entry in state.confirmed.items() if c not in alive},
-        detached=state.detached - alive,
+        confirmed={c: entry for c, entry in state.confirmed.items() if c not in kept},
+        detached=state.detached - kept,
     )
 
 
@@ -110,6 +123,12 @@ def seed_anchors(state: State, rows: list[LocalRow], living: set[Id]) -> State:
     return replace(state, anchors=anchors)
 
 
+def unconfirm_anchors(state: State, outside: set[Id]) -> State:
+    """Rule 1.4, second sentence."""
+    anchored = protected_by_anchor(state, outside)
+    return replace(state, confirmed={c: entry for c, entry in state.confirmed.items() if c not in anchored})
+
+
 def note_retired(state: State, rows: list[LocalRow], alive: set[str], facts: LocalFacts) -> State:
     """Rule 1.5, second sentence."""
     before, now = checksums_by_id(state.index), checksums_by_id(rows)
@@ -138,11 +157,27 @@ def confirm_retired(state: State, alive: set[str], anchored: set[str], facts: Lo
     return confirm(state, earlier - alive - anchored, "retired", facts)
 
 
-def confirm_deleted(state: State, alive: set[str], gone: set[Id], anchored: set[str], facts: LocalFacts) -> State:
+def entering_the_trash(state: State, rows: list[LocalRow]) -> set[Id]:
+    """Rule 1.6: ids in the trash that were outside at the last run, under their own id or under a vanished one."""
+    before, now = parts_by_id(state.index), parts_by_id(rows)
+    were_outside = ids_outside_the_trash(state.index)
+    content_of_vanished = {before[local_id] for local_id in were_outside - now.keys()}
+    in_the_trash = now.keys() - ids_outside_the_trash(rows)
+    return {
+        local_id
+        for local_id in in_the_trash
+        if local_id in were_outside or (local_id not in before and now[local_id] in content_of_vanished)
+    }
+
+
+def confirm_deleted(state: State, rows: list[LocalRow], gone: set[Id], facts: LocalFacts) -> State:
     """Rule 1.6."""
-    before = checksums_by_id(state.index)
-    lost = {c for local_id in gone for c in before[local_id] | state.anchors.get(local_id, frozenset())}
-    state = confirm(state, lost - alive - anchored, "deleted", facts)
+    before, now = checksums_by_id(state.index), checksums_by_id(rows)
+    lost = set()
+    for local_id in gone | entering_the_trash(state, rows):
+        lost |= before.get(local_id, set()) | now.get(local_id, set()) | state.anchors.get(local_id, frozenset())
+    spared = kept_checksums(rows) | protected_by_anchor(state, ids_outside_the_trash(rows))
+    state = confirm(state, lost - spared, "deleted", facts)
     return replace(state, anchors={k: v for k, v in state.anchors.items() if k not in gone})
 
 
@@ -161,6 +196,42 @@ def replace_index(state: State, rows: list[LocalRow], facts: LocalFacts) -> Stat
     return replace(state, index=frozenset(row for row in state.index if row.id not in seen) | frozenset(rows))
 
 
+def hand_over(state: State, handed_over: frozenset[Id]) -> State:
+    """Rule 1.9."""
+    held = {row.checksum for row in state.index if row.id in handed_over and row.checksum is not None}
+    held |= {r.checksum for r in state.retired if (r.library_id, r.local_id) in handed_over}
+    return replace(
+        state,
+        detached=state.detached | held | protected_by_anchor(state, set(handed_over)),
+        index=frozenset(row for row in state.index if row.id not in handed_over),
+        anchors={local_id: kept for local_id, kept in state.anchors.items() if local_id not in handed_over},
+        retired=frozenset(r for r in state.retired if (r.library_id, r.local_id) not in handed_over),
+    )
+
+
+def note_file_only(state: State, rows: list[LocalRow], facts: LocalFacts) -> State:
+    """Rule 1.10."""
+    alive = alive_checksums(rows)
+    if facts.change_log:
+        file_only = state.file_only - alive
+        return replace(state, file_only=file_only, detached=state.detached | file_only)
+    return replace(
+        state,
+        detached=state.detached - state.file_only,
+        file_only=state.file_only | (alive - state.observed.keys()),
+    )
+
+
+def detach_trashed_here(state: State, alive: set[str], trashed_here: dict[str, datetime]) -> State:
+    """Rule 1.11."""
+    ours = {
+        checksum
+        for checksum, at in trashed_here.items()
+        if checksum not in alive and not (checksum in state.confirmed and state.confirmed[checksum].at > at)
+    }
+    return replace(state, detached=state.detached | ours)
+
+
 def seen_whole(rows: Iterable[LocalRow]) -> list[LocalRow]:
     """The rows of ids without an unhashed row. What is half seen gives nothing up: it keeps its index rows."""
     rows = list(rows)
@@ -168,25 +239,36 @@ def seen_whole(rows: Iterable[LocalRow]) -> list[LocalRow]:
     return [row for row in rows if row.id not in unhashed]
 
 
-def apply_local_changes(state: State, all_rows: tuple[LocalRow, ...], facts: LocalFacts) -> State:
+def apply_local_changes(
+    state: State, all_rows: tuple[LocalRow, ...], facts: LocalFacts, beside: Beside = NOTHING_BESIDE
+) -> State:
     """Section 1: the state after a run that saw these rows."""
     rows = hashed(all_rows)
     alive = alive_checksums(rows)
+    if facts.change_log:
+        state = hand_over(state, beside.handed_over)
+    state = note_file_only(state, rows, facts)
     state = unretire(unconfirm(observe(state, rows, facts), rows), rows)
-    if not facts.change_log:
-        return state
+    if facts.change_log:
+        state = compare_with_index(state, all_rows, alive, facts)
+    return detach_trashed_here(state, alive, beside.trashed_here)
+
+
+def compare_with_index(state: State, all_rows: tuple[LocalRow, ...], alive: set[str], facts: LocalFacts) -> State:
+    """Rules 1.3 to 1.8."""
     whole = seen_whole(all_rows)
     living = living_ids(state.index, all_rows, facts)
     moves = find_moves(state, whole) if facts.complete else {}
     if facts.complete:
         state = inherit_anchors(state, whole, moves)
     state = seed_anchors(state, whole, living)
+    state = unconfirm_anchors(state, ids_outside_the_trash(all_rows))
     state = note_retired(state, whole, alive, facts)
     if facts.complete:
         anchored = protected_by_anchor(state, living)
         gone = {row.id for row in state.index} - living - moves.keys()
         state = confirm_retired(state, alive, anchored, facts)
-        state = confirm_deleted(state, alive, gone, anchored, facts)
+        state = confirm_deleted(state, whole, gone, facts)
         if not facts.history_lost and facts.strictness is Strictness.TRUSTING:
             state = confirm_limbo(state, alive, anchored, facts)
     return replace_index(state, whole, facts)

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from math import ceil
 
-from engine.policy import Policy, RailFacts
+from engine.policy import Loss, Policy, RailFacts
 from engine.settings import Strictness
-from tests.model.local_changes import alive_checksums
-from tests.model.world import Decision, LocalRow, Remembered, ServerAsset
+from tests.model.local_changes import alive_checksums, checksums_by_id, ids_outside_the_trash
+from tests.model.world import Decision, Id, LocalRow, Remembered, ServerAsset
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -230,6 +230,22 @@ def to_trash(decisions: Iterable[Decision]) -> set[str]:
     return {d.asset_id for d in deleted} | {d.motion_id for d in deleted if d.motion_id is not None}
 
 
+def losses(index: Iterable[LocalRow], rows: tuple[LocalRow, ...], accepted: dict[str, int]) -> set[Loss]:
+    """Section 5, what the rail `collapse` counts, of each library that the index has."""
+    before = checksums_by_id(index)
+    listed, alive = {row.id for row in rows}, alive_checksums(rows)
+    held = ids_outside_the_trash(index)
+    lost = {local_id for local_id in held - listed if before[local_id].isdisjoint(alive)}
+    return {
+        Loss(library, _of(held, library), _of(lost, library), accepted.get(library, 0))
+        for library in {row.library_id for row in index}
+    }
+
+
+def _of(ids: set[Id], library: str) -> int:
+    return sum(library_id == library for library_id, _ in ids)
+
+
 def tripped_rail(facts: RailFacts) -> str | None:
     """Section 5: the first rail that trips."""
     share = Fraction(str(facts.threshold_percent)) * facts.matched
@@ -238,6 +254,9 @@ def tripped_rail(facts: RailFacts) -> str | None:
         "permission": bool(facts.access_problems),
         "incomplete": bool(facts.inventory_problems),
         "empty_local": facts.local_count == 0,
+        "collapse": any(
+            loss.lost > 5 and 2 * loss.lost > loss.held and loss.lost > loss.accepted for loss in facts.losses
+        ),
         "clock": facts.real if skew is None else abs(skew) > 24 * 3600,
         "empty_server": facts.server_count == 0 and bool(facts.last_server_count),
         "retention": facts.real

@@ -172,6 +172,7 @@ def rail_facts(draw: st.DrawFn) -> RailFacts:
         access_problems=(),
         inventory_problems=(),
         local_count=1,
+        losses=(),
         clock_skew_seconds=draw(st.none() | st.sampled_from([0.0, 86_400.0, -86_400.0])),
         server_count=1,
         last_server_count=draw(st.sampled_from([None, 0, 1])),

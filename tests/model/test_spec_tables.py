@@ -373,7 +373,7 @@ def test_lesson_14_an_exclusion_wins_and_a_second_deletion_is_shown(maker: Maker
 
 # ---------------------------------------------------------------- rails
 
-QUIET = RailFacts(True, (), (), 10, 0.0, 10, 10, True, 30, 1, 100, 1.0, 5)
+QUIET = RailFacts(True, (), (), 10, (), 0.0, 10, 10, True, 30, 1, 100, 1.0, 5)
 
 
 @pytest.mark.parametrize(

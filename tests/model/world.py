@@ -23,6 +23,7 @@ class LocalRow:
     captured_at: datetime | None = None
     albums: frozenset[str] = frozenset()
     size: int = 1
+    in_trash: bool = False
 
     @property
     def id(self) -> Id:
@@ -82,6 +83,19 @@ class State:
     exclusions: dict[str, datetime] = field(default_factory=dict)
     detached: frozenset[str] = frozenset()
     index: frozenset[LocalRow] = frozenset()
+    file_only: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What section 1 reads beside the local rows: ids that were handed over, and what the journal says is in the
+    server's trash since when."""
+
+    handed_over: frozenset[Id] = frozenset()
+    trashed_here: dict[str, datetime] = field(default_factory=dict)
+
+
+NOTHING_BESIDE = Beside()
 
 
 @dataclass(frozen=True, slots=True)
