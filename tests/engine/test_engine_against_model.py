@@ -10,15 +10,14 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from engine.policy import LocalFacts, Policy, RailFacts
+from engine.policy import Policy, RailFacts
 from engine.rails import evaluate
 from tests.model import bridge, local_changes, rules
 from tests.model import strategies as worlds
 from tests.model.profiles import PROFILE
-from tests.model.world import LocalRow, Remembered, ServerAsset, State
-
-Run = tuple[LocalFacts, tuple[LocalRow, ...]]
+from tests.model.world import LocalRow, Remembered, Scene, ServerAsset
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +34,22 @@ def assert_same_decisions(outcome: bridge.Outcome, view: rules.View) -> None:
 
 
 @PROFILE
-@given(state=worlds.states(), run=worlds.runs(), names=worlds.known_names)
+@given(scene=worlds.scenes(), names=worlds.known_names)
 def test_engine_and_model_remember_the_same_after_a_run(
-    con: duckdb.DuckDBPyConnection, state: State, run: Run, names: frozenset[tuple[str, str]]
+    con: duckdb.DuckDBPyConnection, scene: Scene, names: frozenset[tuple[str, str]]
 ) -> None:
-    facts, rows = run
-    expected = local_changes.apply_local_changes(state, rows, facts)
-    after, known = bridge.merge(con, state, rows, facts, names)
+    expected = local_changes.apply_local_changes(scene.state, scene.rows, scene.facts, scene.beside)
+    after, known = bridge.merge(con, scene.state, scene.rows, scene.facts, names, scene.beside)
     assert after == expected
-    assert known == local_changes.memory(expected, rows, facts, names)
+    assert known == local_changes.memory(expected, scene.rows, scene.facts, names)
+
+
+@PROFILE
+@given(scene=worlds.scenes(), accepted=st.dictionaries(st.sampled_from(["L1", "L2"]), st.integers(0, 3)))
+def test_engine_and_model_count_the_same_losses(
+    con: duckdb.DuckDBPyConnection, scene: Scene, accepted: dict[str, int]
+) -> None:
+    assert bridge.count_losses(con, scene, accepted) == rules.losses(scene, accepted)
 
 
 @PROFILE

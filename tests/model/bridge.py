@@ -16,9 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from engine.changes import apply_local_changes
+from engine.collapse import losses
 from engine.decide import classify, diff, matched, scope_filter
 from engine.memory import memory
-from engine.policy import LocalFacts, Policy
+from engine.policy import LocalFacts, Loss, Policy
 from engine.relations import CANDIDATES, DECISION, LOCAL, MEMORY, SERVER
 from tests.model.world import (
     NOTHING_BESIDE,
@@ -30,6 +31,7 @@ from tests.model.world import (
     Observed,
     Remembered,
     Retired,
+    Scene,
     ServerAsset,
     State,
 )
@@ -204,6 +206,15 @@ def merge(
         insert(con, "trashed_here", list(beside.trashed_here.items()))
         apply_local_changes(con, facts)
         return read_state(con), read_memory(memory(con, facts))
+
+
+def count_losses(con: duckdb.DuckDBPyConnection, scene: Scene, accepted: dict[str, int]) -> tuple[Loss, ...]:
+    """What the rail `collapse` counts, by the engine."""
+    with scratch(con):
+        load_state(con, scene.state)
+        load_rows(con, scene.rows)
+        insert(con, "handed_over", sorted(scene.beside.handed_over))
+        return losses(con, accepted)
 
 
 def decide(

@@ -14,7 +14,7 @@ from math import ceil
 from engine.policy import Loss, Policy, RailFacts
 from engine.settings import Strictness
 from tests.model.local_changes import alive_checksums, checksums_by_id, ids_outside_the_trash
-from tests.model.world import Decision, Id, LocalRow, Remembered, ServerAsset
+from tests.model.world import Decision, Id, LocalRow, Remembered, Scene, ServerAsset
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -230,16 +230,16 @@ def to_trash(decisions: Iterable[Decision]) -> set[str]:
     return {d.asset_id for d in deleted} | {d.motion_id for d in deleted if d.motion_id is not None}
 
 
-def losses(index: Iterable[LocalRow], rows: tuple[LocalRow, ...], accepted: dict[str, int]) -> set[Loss]:
-    """Section 5, what the rail `collapse` counts, of each library that the index has."""
-    before = checksums_by_id(index)
-    listed, alive = {row.id for row in rows}, alive_checksums(rows)
-    held = ids_outside_the_trash(index)
-    lost = {local_id for local_id in held - listed if before[local_id].isdisjoint(alive)}
-    return {
+def losses(scene: Scene, accepted: dict[str, int]) -> tuple[Loss, ...]:
+    """Section 5, what the rail `collapse` counts, of each library that lost anything."""
+    before, alive = checksums_by_id(scene.state.index), alive_checksums(scene.rows)
+    held = ids_outside_the_trash(scene.state.index)
+    still_there = {row.id for row in scene.rows} | scene.beside.handed_over
+    lost = {local_id for local_id in held - still_there if before[local_id].isdisjoint(alive)}
+    return tuple(
         Loss(library, _of(held, library), _of(lost, library), accepted.get(library, 0))
-        for library in {row.library_id for row in index}
-    }
+        for library in sorted({library for library, _ in lost})
+    )
 
 
 def _of(ids: set[Id], library: str) -> int:

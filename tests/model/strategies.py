@@ -11,9 +11,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from engine.policy import LocalFacts, Policy, RailFacts
+from engine.policy import LocalFacts, Loss, Policy, RailFacts
 from engine.settings import Strictness
-from tests.model.world import Confirmed, Id, LocalRow, Observed, Remembered, Retired, ServerAsset, State
+from tests.model.world import (
+    Beside,
+    Confirmed,
+    Id,
+    LocalRow,
+    Observed,
+    Remembered,
+    Retired,
+    Scene,
+    ServerAsset,
+    State,
+)
 
 NOW = datetime(2026, 1, 31, 12, 0, 0)  # noqa: DTZ001 - the state's timestamps carry no zone
 TAKEN = datetime(2025, 7, 1, 9, 30, 0)  # noqa: DTZ001
@@ -46,14 +57,17 @@ known_names = st.frozensets(st.tuples(checksums, names), max_size=6)
 
 @st.composite
 def local_rows(draw: st.DrawFn, *, unhashed: bool = False) -> tuple[LocalRow, ...]:
-    """Rows of up to six local ids, some of them Live Photos; with ``unhashed`` some without a checksum."""
+    """Rows of up to six local ids, some of them Live Photos, some of them in the trash, whole or in part; with
+    ``unhashed`` some without a checksum."""
     rows = []
     content = checksums | st.none() if unhashed else checksums
     for library_id, local_id in draw(st.lists(st.sampled_from(IDS), unique=True, max_size=6)):
         name, taken, tags = draw(names), draw(captured), draw(albums)
+        trash = draw(st.sampled_from(["outside"] * 4 + ["inside", "part"]))
         for part in ("primary", "motion") if draw(st.integers(0, 2)) == 0 else ("primary",):
             size = draw(st.integers(1, 2))
-            rows.append(LocalRow(library_id, local_id, part, draw(content), name, taken, tags, size))
+            lies = trash == "inside" or (trash == "part" and draw(st.booleans()))
+            rows.append(LocalRow(library_id, local_id, part, draw(content), name, taken, tags, size, lies))
     return tuple(rows)
 
 
@@ -79,6 +93,7 @@ def states(draw: st.DrawFn) -> State:
         exclusions=draw(st.dictionaries(checksums, moments, max_size=2)),
         detached=draw(st.frozensets(checksums, max_size=2)),
         index=frozenset(draw(local_rows())),
+        file_only=draw(st.frozensets(checksums, max_size=2)),
     )
 
 
@@ -96,10 +111,50 @@ def local_facts(draw: st.DrawFn) -> LocalFacts:
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> tuple[LocalFacts, tuple[LocalRow, ...]]:
-    """A run's facts with its rows; only an incomplete run has rows without a checksum."""
-    facts = draw(local_facts())
-    return facts, draw(local_rows(unhashed=not facts.complete))
+def rows_after(draw: st.DrawFn, index: frozenset[LocalRow], *, unhashed: bool) -> tuple[LocalRow, ...]:
+    """What a run may see after the one that left this index: ids that stay, vanish, move (some to several new ids), are
+    edited, go into the trash under their own id or another, whole or in part, and come out of it."""
+    by_id: dict[Id, list[LocalRow]] = {}
+    for row in sorted(index, key=lambda row: (*row.id, row.part)):
+        by_id.setdefault(row.id, []).append(row)
+    free = [local_id for local_id in IDS if local_id not in by_id]
+    rows = []
+    for local_id, parts in by_id.items():
+        act = draw(
+            st.sampled_from(["stay", "trash", "trash", "restore", "part", "edit", "gone", "move", "move", "copy"])
+        )
+        places = [] if act == "gone" else [local_id]
+        if act in ("move", "copy"):
+            places, free = free[: 1 + (act == "copy")], free[1 + (act == "copy") :]
+        for library_id, name in places:
+            into = {"trash": True, "restore": False}.get(act)
+            if act in ("move", "copy", "edit"):
+                into = draw(st.booleans())
+            for row in parts:
+                lies = draw(st.booleans()) if act == "part" else row.in_trash if into is None else into
+                content = draw(checksums) if act == "edit" else row.checksum
+                if unhashed and draw(st.integers(0, 3)) == 0:
+                    content = None
+                rows.append(replace(row, library_id=library_id, local_id=name, checksum=content, in_trash=lies))
+    return tuple(rows)
+
+
+# Mostly nothing lies beside; the moments of what was trashed collide with those of the confirmations.
+besides = st.builds(
+    Beside,
+    st.just(frozenset()) | st.frozensets(st.sampled_from(IDS), max_size=2),
+    st.just({}) | st.dictionaries(checksums, moments, max_size=2),
+)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    """A run of any state: half of them see what the index can turn into; only an incomplete one has rows without a
+    checksum."""
+    state, facts = draw(states()), draw(local_facts())
+    unhashed = not facts.complete
+    rows = draw(rows_after(state.index, unhashed=unhashed) | local_rows(unhashed=unhashed))
+    return Scene(state, facts, rows, draw(besides))
 
 
 @st.composite
@@ -161,6 +216,15 @@ def policies(draw: st.DrawFn) -> Policy:
 
 
 @st.composite
+def losses(draw: st.DrawFn) -> Loss:
+    """Losses around the floor of the rail, the half, and what a person accepted."""
+    lost = draw(st.sampled_from([0, 5, 6, 7]))
+    return Loss(
+        "L1", draw(st.integers(max(lost, 2 * lost - 1), 2 * lost + 1)), lost, draw(st.sampled_from([0, 5, 6, 7]))
+    )
+
+
+@st.composite
 def rail_facts(draw: st.DrawFn) -> RailFacts:
     """Facts around every boundary; half of them trip nothing before the threshold."""
     matched = draw(st.sampled_from([0, 1, 99, 100, 101, 500, 1000, 10_000]))
@@ -172,7 +236,7 @@ def rail_facts(draw: st.DrawFn) -> RailFacts:
         access_problems=(),
         inventory_problems=(),
         local_count=1,
-        losses=(),
+        losses=draw(st.just(()) | st.lists(losses(), max_size=2).map(tuple)),
         clock_skew_seconds=draw(st.none() | st.sampled_from([0.0, 86_400.0, -86_400.0])),
         server_count=1,
         last_server_count=draw(st.sampled_from([None, 0, 1])),
@@ -187,6 +251,7 @@ def rail_facts(draw: st.DrawFn) -> RailFacts:
         {"access_problems": ("the folder is gone",)},
         {"inventory_problems": ("a file vanished",)},
         {"local_count": 0},
+        {"losses": (Loss("L1", 11, 6, 0),)},
         {"clock_skew_seconds": 86_400.5},
         {"clock_skew_seconds": -86_401.0},
         {"server_count": 0},

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from engine.policy import LocalFacts
+
 Id = tuple[str, str]  # (library_id, local_id)
 
 
@@ -96,6 +98,16 @@ class Beside:
 
 
 NOTHING_BESIDE = Beside()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The inputs of section 1: what is remembered, the run's facts and rows, and the two relations beside."""
+
+    state: State
+    facts: LocalFacts
+    rows: tuple[LocalRow, ...]
+    beside: Beside
 
 
 @dataclass(frozen=True, slots=True)
