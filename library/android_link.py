@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import secrets
+import socket
 import stat
 import struct
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 IDLE_SECONDS = 120.0  # a large media index takes its time before the first row; a dead cable says nothing at all
+_CONNECT_SECONDS = 3.0  # the adb server is on this computer, or nearby
 _TPORT_SERVER = 41  # the server version that knows `host:tport`, of 2019; assuming it spares a connection per command
 _FILE_STATUS = struct.Struct("<IQQIIIIQqqq")  # error, device, inode, mode, links, user, group, size, three times
 _CHUNK_LIMIT = 1 << 20  # the sync protocol sends at most 64 KiB at once
@@ -189,10 +191,11 @@ def _client(host: str, port: int) -> Iterator[Any]:
     connections: list[Any] = []
 
     class Connection(AdbConnection):  # type: ignore[misc]
-        """As the library has it, but it starts no adb server where none answers, and does not sleep at its end."""
+        """As the library has it, but it starts no adb server where none answers, leaves no socket open then, and does
+        not sleep at its end."""
 
         def _safe_connect(self) -> Any:
-            return self._create_socket()
+            return socket.create_connection((host, port), _CONNECT_SECONDS)
 
         def close(self) -> None:
             with suppress(AdbError):
@@ -202,7 +205,7 @@ def _client(host: str, port: int) -> Iterator[Any]:
         def make_connection(self, timeout: float | None = None) -> Any:
             try:
                 connection = Connection(host, port)
-            except AdbError:
+            except OSError:
                 raise ConnectionRefusedError(
                     errno.ECONNREFUSED, f"no adb server answers at {host}:{port}: start it with `adb start-server`"
                 ) from None

@@ -87,6 +87,7 @@ class FakePhone:
     files: dict[bytes, tuple[Content, int]] = field(default_factory=dict)
     before: Fault = lambda _: None
     refuses: Callable[[str], str] = lambda _: ""  # what a command fails with
+    shows: int | None = None  # rows of an answer at most
     stop_server: Callable[[], None] = lambda: None  # as `adb kill-server` does
     index: sqlite3.Connection = field(init=False)
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -385,7 +386,7 @@ def _query(phone: FakePhone, options: dict[str, str], extras: list[str]) -> tupl
     lines = (
         b"Row: %d " % at
         + b", ".join(name.encode() + b"=" + _shown(value) for name, value in zip(columns, row, strict=True))
-        for at, row in enumerate(rows)
+        for at, row in enumerate(rows[: phone.shows])
     )
     return b"\n".join(lines) + b"\n", b""
 
