@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.albums import albums
 from cli.asking import confirm
-from cli.library_kinds import registration, renewed
+from cli.library_kinds import FOLDER, left_behind, place_of, registration, renewed
 from cli.options import AsJson, Yes
 from cli.output import day, emit, note, plural, say, table
 from cli.place import here
@@ -44,11 +44,16 @@ class Shown:
     access: str
     problems: tuple[str, ...]
 
+    @property
+    def readable(self) -> str:
+        """``access`` in a person's words."""
+        return "can be read" if self.access == "full" else "cannot be read"
+
 
 @app.command("add")
 def add(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[FOLDER]", help="The folder with the photos, or a .photoslibrary.")
+        str | None, typer.Argument(metavar="[FOLDER]", help="The folder with the photos, or a .photoslibrary.")
     ] = None,
     phone: Annotated[
         str | None,
@@ -62,22 +67,25 @@ def add(
     from state.lock import partition_lock
     from tasks.clock import naive_now, now
 
+    place = place_of(folder)
     partition = here().partition
     with partition_lock(partition, "library add"):
         with reading(partition) as con:
             known = libraries.registered(con)
         if name is not None:
             _check_name(name, known)
-        found = registration(folder, phone, known)
+        found = registration(place, phone, known)
         label = name if name is not None else found.name
         _check_name(label, known)
         library_id = f"{found.kind}-{secrets.token_hex(4)}"
         journal.append(partition, [journal.decision("library_add", now(), {"library_id": library_id, "name": label})])
         with writing(partition) as con:
-            libraries.add(con, libraries.Registered(library_id, found.kind, label, found.config, naive_now()))
+            registered = libraries.Registered(library_id, found.kind, label, found.config, naive_now())
+            libraries.add(con, registered)
     say(f"Registered “{label}”: {found.place}")
     for line in found.told:
         note(line)
+    _tell_what_is_there(registered)
     return 0
 
 
@@ -108,6 +116,18 @@ def renew(
     return 0
 
 
+@app.command("accept")
+def accept(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The library, as `library list` names it.")],
+    yes: Yes = False,
+) -> int:
+    """Say that the photos which the last run missed in a library really were deleted."""
+    from cli.accept import accept_losses
+
+    partition = here().partition
+    return accept_losses(partition, named(partition, name), yes=yes)
+
+
 @app.command("list")
 def list_(as_json: AsJson = False) -> int:
     """List the registered libraries, and whether they can be read now."""
@@ -119,8 +139,8 @@ def list_(as_json: AsJson = False) -> int:
         say("No library is registered. Add one with `deletion-sync library add FOLDER`.")
         return 0
     table(
-        ["name", "kind", "place", "last enumerated", "access"],
-        [[x.name, x.kind, x.place, day(x.enumerated_at) or "never", x.access] for x in found],
+        ["name", "kind", "place", "last enumerated", "now"],
+        [[x.name, x.kind, x.place, day(x.enumerated_at) or "never", x.readable] for x in found],
     )
     for line in (problem for x in found for problem in x.problems):
         note(line)
@@ -140,6 +160,7 @@ def remove(
 
     partition = here().partition
     library = named(partition, name)
+    left = left_behind(library)
     confirm(
         f"“{library.label}” will not be read any more. Its files stay. Photos that only it held are shown for your "
         "review from now on; no run trashes them by itself.",
@@ -151,6 +172,8 @@ def remove(
         with writing(partition) as con:
             detached = libraries.remove(con, library.library_id, naive_now())
     say(f"Removed “{library.label}”. {plural(detached, 'checksum')} that only it held will be shown for review.")
+    for line in left:
+        note(line)
     return 0
 
 
@@ -162,6 +185,30 @@ def libraries_of(partition: Partition) -> list[Shown]:
     with reading(partition) as con:
         rows = registered(con)
     return [_shown(row) for row in rows]
+
+
+def _tell_what_is_there(library: Registered) -> None:
+    """How many photos and videos are found, and in how many folders, so that a wrong place is noticed at once."""
+    from library.media_types import media_kind
+    from library.registry import open_library
+
+    try:
+        opened = open_library(library.library_id, library.kind, library.label, json.loads(library.config))
+        found = opened.enumerate()
+    except DeletionSyncError as error:
+        note(f"What is in it could not be counted. {error}")
+        return
+    rows = found.table.select(["local_id", "part", "file_name"]).to_pylist()
+    first = {row["local_id"]: row["file_name"] for row in rows if row["part"] == "primary"}
+    videos = sum(media_kind(os.fsencode(name)) == "video" for name in first.values())
+    if not first:
+        note("No photo or video was found in it. Is it the right place?")
+        return
+    folders = {local_id.rpartition("/")[0] for local_id in first}
+    where = f" in {plural(len(folders), 'folder')}" if library.kind == FOLDER else ""
+    say(f"Found {plural(len(first) - videos, 'photo')} and {plural(videos, 'video')}{where}.")
+    for problem in found.problems:
+        note(problem)
 
 
 def _shown(row: Registered) -> Shown:

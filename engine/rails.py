@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -66,9 +67,9 @@ def _collapse(facts: RailFacts) -> Verdict | None:
         if loss.lost > max(COLLAPSE_FLOOR, loss.accepted) and 2 * loss.lost > loss.held:
             return Verdict(
                 "collapse",
-                f"The library {loss.library} lost {loss.lost} of the {loss.held} photos that it held at the last run.",
+                f"The library “{loss.library}” lacks {loss.lost} of the {loss.held} photos that it held before.",
                 "Is all of it there? If so many really were deleted, say so with "
-                f"`deletion-sync library accept {loss.library}`, then run again.",
+                f"`deletion-sync library accept {shlex.quote(loss.library)}`, then run again.",
             )
     return None
 

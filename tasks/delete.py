@@ -16,7 +16,7 @@ from tasks import clock, progress
 from tasks.batch import read_batch, record
 from tasks.context import open_context
 from tasks.files import verified
-from tasks.liveness import PROTECTED, keep_shared_motions, look_again
+from tasks.liveness import GONE, PROTECTED, TRASHED, keep_shared_motions, look_again
 from tasks.refs import Ref, RunRef
 from tasks.step import Step
 
@@ -30,22 +30,29 @@ def delete(run: RunRef, batch: Ref) -> dict[str, int]:
     """Trash the units of a batch file. Returns how many were trashed and how many failed (spec, item 5.9).
 
     The exclusions are read under their lock, which is held until the server has answered: an exclusion
-    that a person was told of before is honoured (invariant 4).
+    that a person was told of before is honoured (invariant 4). Nothing else that takes time happens under it.
     """
     context = open_context(run)
     looked_at, units = read_batch(verified(context.folder, batch))
     if not units:
         return {"trashed": 0, "failed": 0}
-    with held_exclusions(context.partition) as excluded, context.server() as server:
-        reasons = {unit.asset_id: PROTECTED for unit in units if excluded.intersection(unit.checksums)}
+    with context.server() as server:
+        looked, reasons = units, dict[str, str]()
         if not timedelta(0) <= clock.naive_now() - looked_at <= LOOK_LASTS:  # the computer slept, say
-            reasons |= look_again(context, server, units, excluded).dropped
-        staying = [unit for unit in units if unit.asset_id in reasons]
-        going = keep_shared_motions([unit for unit in units if unit not in staying], staying)
-        outcome = server.trash_units([unit.ids for unit in going])
-        lines = [line for unit in going for line in lines_of(run.run_id, unit, outcome)]
-        lines += [record(run.run_id, "failed", unit, reasons[unit.asset_id]) for unit in staying]
-        journal.append(context.partition, lines)
+            with held_exclusions(context.partition) as found:
+                excluded = found
+            again = look_again(context, server, units, excluded)
+            looked, reasons = again.units, dict(again.dropped)
+        with held_exclusions(context.partition) as excluded:
+            reasons |= {unit.asset_id: PROTECTED for unit in looked if excluded.intersection(unit.checksums)}
+            staying = [unit for unit in units if reasons.get(unit.asset_id, GONE) not in (GONE, TRASHED)]
+            going = keep_shared_motions([unit for unit in looked if unit.asset_id not in reasons], staying)
+            outcome = server.trash_units([unit.ids for unit in going])
+            lines = [line for unit in going for line in lines_of(run.run_id, unit, outcome)]
+            lines += [
+                record(run.run_id, "failed", unit, reasons[unit.asset_id]) for unit in units if unit.asset_id in reasons
+            ]
+            journal.append(context.partition, lines)
     counts = {status: sum(line.status == status for line in lines) for status in ("trashed", "failed")}
     progress.report("delete", counts["trashed"], len(units))
     return counts

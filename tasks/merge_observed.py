@@ -17,7 +17,7 @@ from engine.policy import LocalFacts, Loss, RailFacts, Verdict
 from engine.rails import QUIET, evaluate_local
 from state import hash_cache, journal
 from state.db import replay_exclusions, writing
-from state.libraries import accepted_loss, accepted_losses, save_token
+from state.libraries import accepted_loss, accepted_losses, registered, save_token
 from state.runs import HISTORY_LOST, clear_fact, set_fact
 from tasks.context import Context, open_context
 from tasks.enumerate import FACTS as ENUMERATE_FACTS
@@ -57,8 +57,10 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
         )
         _register_beside(con, listed["handed_over"], journal.in_trash(records))
         replay_exclusions(con, records)
+        labels = {library.library_id: library.label for library in registered(con)}
         lost = losses(con, accepted_losses(con)) if change_log else ()
-        verdict = evaluate_local(local_rail_facts(context, kept_rows(con), lost))
+        shown = tuple(replace(loss, library=labels.get(loss.library, loss.library)) for loss in lost)
+        verdict = evaluate_local(local_rail_facts(context, kept_rows(con), shown))
         facts = LocalFacts(
             run_id=run.run_id,
             now=context.started_at,
@@ -79,7 +81,12 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
         path.chmod(0o600)
     write_json(
         context.folder / FACTS,
-        {"complete": facts.complete, "history_lost": facts.history_lost, "verdict": to_json(verdict)},
+        {
+            "complete": facts.complete,
+            "history_lost": facts.history_lost,
+            "verdict": to_json(verdict),
+            "losses": {loss.library: [loss.held, loss.lost] for loss in lost},
+        },
     )
     return reference(path)
 

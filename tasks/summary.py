@@ -79,7 +79,7 @@ def summarize(
         )  # fmt: skip
         if summary.dry_run and rail is None and outcome in (NOTHING, PLANNED):
             set_fact(con, FIRST_DRY_RUN, iso(now), keep_first=True)
-        if digest is not None and rail is None and summary.flow == "full":
+        if digest is not None and rail is None and summary.flow == "full" and outcome in (NOTHING, PLANNED, TRASHED):
             clear_fact(con, HISTORY_LOST)  # its candidates were shown
     return summary
 

@@ -55,7 +55,8 @@ def fill(partition: Partition) -> None:
         con.execute("INSERT INTO retired VALUES (?, 'lib', 'a', 'run')", [ONE])
         con.execute("INSERT INTO detached VALUES (?, 'lib', ?)", [ONE, NOW])
         con.execute(
-            "INSERT INTO local_index (library_id, local_id, part, checksum, file_name) VALUES ('lib', 'a', 'primary', ?, 'a.jpg')",
+            "INSERT INTO local_index (library_id, local_id, part, checksum, file_name) "
+            "VALUES ('lib', 'a', 'primary', ?, 'a.jpg')",
             [ONE],
         )
         con.execute("INSERT INTO libraries VALUES ('lib', 'folder', 'lib', '{}', ?, 'token', ?)", [NOW, NOW])
