@@ -41,8 +41,9 @@ class Paired:
 def pair_by_content(local: pa.Table, identifiers: pa.Table, library_ids: Collection[str]) -> Paired:
     """Regroup rows (engine.relations.LOCAL) of folder-like libraries by content identifier (spec, item 5.2).
 
-    ``identifiers``: library_id, local_id, part, content_id, at most one row a part, ids and parts as listed. Only rows
-    of ``library_ids`` take part; whose local ids are relative paths; a motion video is listed in its still's folder.
+    ``identifiers``: library_id, local_id, part, content_id (null or empty: none known), at most one row a part, ids and
+    parts as listed. Only rows of ``library_ids`` take part: their local ids are relative paths, and a motion video is
+    listed in the folder of its still.
 
     1. A pair of one stem stays a pair unless the identifiers of both halves are known and differ. Then the video is
        an asset of its own: part 'primary', its own path as local id.
@@ -58,7 +59,7 @@ def pair_by_content(local: pa.Table, identifiers: pa.Table, library_ids: Collect
     con = connect()
     try:
         _register(con, local, identifiers, library_ids)
-        con.execute(_KNOWN).execute(_SPLIT).execute(_UNPAIRED)
+        con.execute(_APART).execute(_UNPAIRED)
         _match(con)
         changes = con.sql(_CHANGES).to_arrow_table()
     finally:
@@ -82,39 +83,35 @@ def _register(
 ) -> None:
     columns = ["library_id", "local_id", "part", "file_name", "in_trash"]
     con.register("listed", local.select(columns).append_column("row", pa.arange(0, local.num_rows)))
-    con.register("identifiers", identifiers.select(["library_id", "local_id", "part", "content_id"]))
+    con.register("identifiers", identifiers)
     con.register("taking_part", pa.table({"library_id": pa.array(sorted(library_ids), pa.string())}))
     con.register("video_types", pa.table({"extension": pa.array(VIDEO_EXTENSIONS, pa.string())}))
 
 
-# The halves whose identifier is known. A folder ends with its slash; the root's is empty.
-_KNOWN = """
-    CREATE TEMP TABLE known AS
-    SELECT l.row, l.library_id, l.local_id, l.part, l.file_name, l.in_trash IS TRUE AS in_trash, i.content_id
-    FROM listed l JOIN identifiers i USING (library_id, local_id, part)
-    WHERE l.part IN ('primary', 'motion') AND i.content_id <> ''
-      AND l.library_id IN (SELECT library_id FROM taking_part)
+# Assets of which a half is in no pair, and its identifier is known: a primary without a motion video, and (rule 1) both
+# halves where they differ.
+_APART = """
+    CREATE TEMP TABLE apart AS
+    SELECT max(l.row) FILTER (l.part = 'primary') AS first_row, max(l.row) FILTER (l.part = 'motion') AS motion_row,
+           max(nullif(i.content_id, '')) FILTER (l.part = 'primary') AS first_id,
+           max(nullif(i.content_id, '')) FILTER (l.part = 'motion') AS motion_id
+    FROM listed l LEFT JOIN identifiers i USING (library_id, local_id, part)
+    WHERE l.library_id IN (SELECT library_id FROM taking_part)
+    GROUP BY l.library_id, l.local_id
+    HAVING motion_row IS NULL AND first_id IS NOT NULL OR first_id <> motion_id;
 """
 
-# Rule 1.
-_SPLIT = """
-    CREATE TEMP TABLE split AS
-    SELECT video.row, video.library_id, video.local_id
-    FROM known video JOIN known still USING (library_id, local_id)
-    WHERE video.part = 'motion' AND still.part = 'primary' AND video.content_id <> still.content_id
-"""
-
-# Rule 2: what is in no pair, or no longer, where both a still and a video have one identifier (rule 4: on one side).
+# Rule 2: those halves where a still and a video have one identifier (rule 4: and lie on one side).
 _UNPAIRED = """
     CREATE TEMP TABLE unpaired AS
-    WITH paired AS (
-        SELECT library_id, local_id FROM listed WHERE part = 'motion' AND row NOT IN (SELECT row FROM split)
+    WITH halves AS (
+        SELECT first_row AS row, first_id AS content_id, false AS is_motion FROM apart
+        UNION ALL
+        SELECT motion_row, motion_id, true FROM apart WHERE motion_row IS NOT NULL
     ), free AS (
-        SELECT row, library_id, local_id, file_name, in_trash, content_id,
-               part = 'motion' OR lower(split_part(file_name, '.', -1)) IN (SELECT extension FROM video_types)
-                   AS is_video
-        FROM known ANTI JOIN paired USING (library_id, local_id)
-        WHERE part = 'primary' OR row IN (SELECT row FROM split)
+        SELECT row, library_id, in_trash IS TRUE AS in_trash, content_id, file_name, local_id,
+               is_motion OR lower(split_part(file_name, '.', -1)) IN (SELECT extension FROM video_types) AS is_video
+        FROM halves JOIN listed USING (row)
     ), both_kinds AS (
         SELECT library_id, in_trash, content_id FROM free
         GROUP BY ALL HAVING bool_or(is_video) AND NOT bool_and(is_video)
@@ -126,11 +123,11 @@ _UNPAIRED = """
     CREATE TEMP TABLE pairs (still BIGINT, video BIGINT);
 """
 
-# One round of rule 3: {near} is what a still and a video must share, {depth} how deep they lie at least.
+# One round of rule 3: {near} is what a still and a video must share.
 _ROUND = """
     INSERT INTO pairs
     SELECT max(row) FILTER (NOT is_video), max(row) FILTER (is_video)
-    FROM unpaired WHERE len(folders) >= {depth}
+    FROM unpaired
     GROUP BY library_id, in_trash, content_id, {near}
     HAVING count(*) = 2 AND count(*) FILTER (is_video) = 1;
     DELETE FROM unpaired WHERE row IN (SELECT still FROM pairs UNION ALL SELECT video FROM pairs);
@@ -145,7 +142,7 @@ _CHANGES = """
     FROM listed l
     LEFT JOIN pairs p ON p.video = l.row
     LEFT JOIN listed still ON still.row = p.still
-    WHERE p.still IS NOT NULL OR l.row IN (SELECT row FROM split)
+    WHERE p.still IS NOT NULL OR l.row IN (SELECT motion_row FROM apart)
     ORDER BY l.row
 """
 
@@ -155,7 +152,6 @@ def _match(con: duckdb.DuckDBPyConnection) -> None:
     deepest = con.sql("SELECT max(len(folders)) FROM unpaired").fetchall()[0][0]
     if deepest is None:
         return
-    rounds = [("folders", 0), *((f"folders[:{depth}]", depth) for depth in range(deepest, -1, -1))]
-    for near, depth in rounds:
-        con.execute(_ROUND.format(near=f"{near}, stem", depth=depth))
-        con.execute(_ROUND.format(near=near, depth=depth))
+    for near in ("folders", *(f"folders[:{depth}]" for depth in range(deepest, -1, -1))):
+        con.execute(_ROUND.format(near=f"{near}, stem"))
+        con.execute(_ROUND.format(near=near))

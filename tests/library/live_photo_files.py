@@ -10,6 +10,7 @@ from pathlib import Path
 import av
 from PIL import Image
 
+CHUNK = 1_048_576  # what the hash reads of a file at once
 EXIF_IFD, MAKER_NOTE = 0x8769, 0x927C
 KEY = "com.apple.quicktime.content.identifier"
 

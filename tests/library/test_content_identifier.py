@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from library.content_identifier import content_identifier
-from library.hashing import CHUNK
-from tests.library.live_photo_files import KEY, apple_film, apple_note, box, exif_of, film, heic, picture
+from tests.library.live_photo_files import CHUNK, KEY, apple_film, apple_note, box, exif_of, film, heic, picture
 
 UUID = "4A1B2C3D-0000-4E5F-8899-AABBCCDDEEFF"
 OTHER = "99999999-0000-4E5F-8899-AABBCCDDEEFF"

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from engine.relations import LOCAL
 from library.content_identifier import content_identifier
-from library.hashing import CHUNK
 from library.pairs import MOVED, pair_by_content
-from tests.library.live_photo_files import apple_film, apple_note, picture
+from tests.library.live_photo_files import CHUNK, apple_film, apple_note, picture
 from tests.library.worlds import library_of, put
 
 IDENTIFIERS = pa.schema([(name, pa.string()) for name in ("library_id", "local_id", "part", "content_id")])
 Row = tuple[str, str]
+PRIMARY, MOTION = ("primary", "heic"), ("motion", "mov")
 STILLS, VIDEOS = (".heic", ".jpg"), (".mov", ".mp4")
 
 
@@ -170,14 +170,19 @@ def test_what_lies_in_a_trash_pairs_only_with_what_lies_in_a_trash(tmp_path: Pat
 
 def test_libraries_pair_each_for_itself_and_only_those_that_take_part(tmp_path: Path) -> None:
     tables = []
-    for name, tree in {"A": ["s/1.HEIC"], "B": ["v/2.MOV"], "C": ["s/1.HEIC", "v/2.MOV"]}.items():
+    for name, tree in {
+        "A": ["s/1.HEIC"],
+        "B": ["v/2.MOV"],
+        "C": ["s/1.HEIC", "v/2.MOV"],
+        "D": ["s/1.HEIC", "v/2.MOV"],
+    }.items():
         write(tmp_path / name, dict.fromkeys(tree, "X"))
         tables.append(listed(tmp_path / name, name))
     local, identifiers = (pa.concat_tables(column) for column in zip(*tables, strict=True))
     assert pair_by_content(local, identifiers, {"A", "B"}).local is local
     assert pair_by_content(local, identifiers, set()).local is local
-    moved = pair_by_content(local, identifiers, {"A", "B", "C"}).moved.to_pylist()
-    assert [(row["library_id"], row["listed_id"]) for row in moved] == [("C", "v/2.MOV")]
+    moved = pair_by_content(local, identifiers, {"A", "B", "C", "D"}).moved.to_pylist()
+    assert [(row["library_id"], row["listed_id"]) for row in moved] == [("C", "v/2.MOV"), ("D", "v/2.MOV")]
 
 
 # A second telling of the rules. A file is (path, identifier); the listing's own pairs come from the real listing.
@@ -225,8 +230,10 @@ NAMES = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.dictionaries(NAMES, st.sampled_from(["X", "Y", "X", None]), max_size=14), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(NAMES, st.sampled_from(["X", "Y", "X", "", None]), max_size=14), st.randoms(use_true_random=False)
+)
 def test_pairs_are_as_the_rules_say_whatever_the_order_of_the_rows(
     tree: dict[str, str | None], chance: random.Random
 ) -> None:
@@ -273,14 +280,31 @@ def test_pairs_are_as_the_rules_say_whatever_the_order_of_the_rows(
     ]
 
 
+def many_rows(rows: list[tuple[str, str, str]]) -> pa.Table:
+    """LOCAL rows of (local id, part, file name), with nothing else in them."""
+    ids, parts, names = zip(*rows, strict=True)
+    columns = {name: pa.nulls(len(rows), LOCAL.field(name).type) for name in LOCAL.names}
+    columns |= {"library_id": pa.array(["L"] * len(rows)), "local_id": pa.array(ids)}
+    return pa.table(columns | {"part": pa.array(parts), "file_name": pa.array(names)}, LOCAL)
+
+
+def identified(local: pa.Table, identifiers: list[str]) -> pa.Table:
+    return local.select(["library_id", "local_id", "part"]).append_column("content_id", pa.array(identifiers))
+
+
 def test_one_identifier_on_very_many_files_ends_soon() -> None:
-    many = 20_000
-    ids = [f"{n % 7}/{n % 11}/{n}.{'mov' if n % 2 else 'heic'}" for n in range(many)]
-    columns = {name: pa.nulls(many, LOCAL.field(name).type) for name in LOCAL.names}
-    columns |= {"library_id": pa.array(["L"] * many), "local_id": pa.array(ids), "part": pa.array(["primary"] * many)}
-    columns["file_name"] = pa.array([name.rpartition("/")[2] for name in ids])
-    local = pa.table(columns, LOCAL)
-    identifiers = local.select(["library_id", "local_id", "part"]).append_column("content_id", pa.array(["X"] * many))
+    names = [f"{n % 7}/{n % 11}/{n}.{'mov' if n % 2 else 'heic'}" for n in range(20_000)]
+    local = many_rows([(name, "primary", name.rpartition("/")[2]) for name in names])
     start = time.perf_counter()
-    assert pair_by_content(local, identifiers, {"L"}).local is local
+    assert pair_by_content(local, identified(local, ["X"] * len(names)), {"L"}).local is local
     assert time.perf_counter() - start < 20
+
+
+def test_each_of_very_many_rows_keeps_its_place() -> None:
+    rows = [(f"a/{n}.heic", part, f"{n}.{end}") for n in range(150_000) for part, end in (PRIMARY, MOTION)]
+    random.Random(1).shuffle(rows)
+    local = many_rows(rows)
+    paired = pair_by_content(local, identified(local, [part for _, part, _ in rows]), {"L"})
+    assert paired.local.column("local_id").to_pylist() == [f"a/{name}" for *_, name in rows]
+    assert paired.local.column("file_name").equals(local.column("file_name"))
+    assert set(paired.local.column("part").to_pylist()) == {"primary"}
