@@ -23,6 +23,7 @@ from library import android_media as media
 from library.android_link import Phone
 from library.android_media import Index, Item
 from library.android_rows import Unreadable
+from library.changes import difference, with_updated
 from library.errors import LibraryError, LibraryRefused, LibraryUnavailable
 from library.paths import to_text
 from library.protocol import ENUMERATED, Access, Changes, Enumeration, Stamp
@@ -122,7 +123,7 @@ class AndroidLibrary:
             return _token(media.index(self._phone))
 
     def changes_since(self, token: str, known: pa.Table, now: pa.Table) -> Changes:
-        """What differs between two listings, and what the index says has changed; what is in the trash was deleted.
+        """The difference of two listings, and what else the index says has changed since.
 
         Expired when the version of the index is another one than the token's, or its generation an earlier one: then an
         older copy of the index came back. Raises LibraryUnavailable.
@@ -130,25 +131,16 @@ class AndroidLibrary:
         since = _index_of(token)
         if since is None:
             return Changes(expired=True)
-        touched: set[str] = set()
-        in_trash: set[str] = set()
         with self._answering():
             current = media.index(self._phone)
             if current.version != since.version or current.generation < since.generation:
                 return Changes(expired=True)
-            for volume in self.config["volumes"]:
-                touched |= self._local_ids(volume, f"generation_modified>{since.generation}")
-                in_trash |= self._local_ids(volume, "is_trashed=1")
-        before, after = _stamps(known), _stamps(now)
-        old_ids, new_ids = {row[0] for row in before}, {row[0] for row in after}
-        touched.update(row[0] for row in before ^ after)
-        deleted = (old_ids - new_ids) | (old_ids & in_trash)
-        return Changes(
-            expired=False,
-            inserted=frozenset(new_ids - old_ids),
-            updated=frozenset((touched & old_ids & new_ids) - deleted),
-            deleted=frozenset(deleted),
-        )
+            touched = {
+                local_id
+                for volume in self.config["volumes"]
+                for local_id in self._local_ids(volume, f"generation_modified>{since.generation}")
+            }
+        return Changes(expired=False, table=with_updated(difference(known, now), touched, known, now))
 
     def enumerate(self) -> Enumeration:
         """Every image and video. Raises LibraryUnavailable when the phone is not what it was, before or after.
@@ -318,11 +310,6 @@ def _index_of(token: str) -> Index | None:
         return Index(str(read["version"]), int(read["generation"]))
     except (ValueError, TypeError, KeyError):
         return None
-
-
-def _stamps(table: pa.Table) -> set[tuple[str, int, int]]:
-    columns = ("local_id", "size", "modified_ns")
-    return set(zip(*(table[column].to_pylist() for column in columns), strict=True))
 
 
 def _is_private(path: bytes) -> bool:

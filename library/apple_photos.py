@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from library.apple_assets import Holdings, read_holdings, require_osxphotos
 from library.apple_database import State, bundle_problem, state_of
+from library.changes import difference, with_withheld
 from library.errors import LibraryRefused, LibraryUnavailable
 from library.paths import to_bytes, to_text
 from library.protocol import ENUMERATED, Access, Changes, Enumeration, Stamp
@@ -72,7 +73,7 @@ class ApplePhotosLibrary:
         return _token(state_of(self._bundle))
 
     def changes_since(self, token: str, known: pa.Table, now: pa.Table) -> Changes:
-        """The difference of two listings, and what went to Recently Deleted as deleted.
+        """The difference of two listings. What the library withholds from one (``Enumeration.withheld``) is withheld.
 
         Expired when the token is of another database, or of a later state of this one: an older copy came back, and
         what it lacks was not deleted. Raises LibraryUnavailable.
@@ -80,16 +81,7 @@ class ApplePhotosLibrary:
         holdings = self._latest()
         if not _precedes(token, holdings.state):
             return Changes(expired=True)
-        before, after = _parts(known), _parts(now)
-        old_ids, new_ids = {part[0] for part in before}, {part[0] for part in after}
-        in_trash = {asset.local_id for asset in holdings.assets if asset.recently_deleted}
-        deleted = old_ids - new_ids - holdings.withheld | old_ids & in_trash
-        return Changes(
-            expired=False,
-            inserted=frozenset(new_ids - old_ids),
-            updated=frozenset({part[0] for part in before ^ after} & old_ids & new_ids - deleted),
-            deleted=frozenset(deleted),
-        )
+        return Changes(expired=False, table=with_withheld(difference(known, now), holdings.withheld))
 
     def enumerate(self) -> Enumeration:
         """Every asset of the library's owner, Recently Deleted included; what others share is never listed.
@@ -118,6 +110,12 @@ class ApplePhotosLibrary:
             os.close(descriptor)
             raise OSError(errno.EINVAL, "It is not a regular file", local_id)
         return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0))
+
+    def path_of(self, local_id: str, part: str) -> bytes | None:
+        """The absolute path of the file, for whoever opens it by itself; None for a link, which is for ``open_bytes``
+        to follow. Raises OSError where it is not here."""
+        path = self._path(local_id, part)
+        return None if os.path.islink(path) else os.fsencode(path)  # noqa: PTH114
 
     def stamp(self, local_id: str, part: str) -> Stamp:
         """Size, modification time and identity of the file now. Raises OSError where it is not here."""
@@ -212,11 +210,6 @@ def _precedes(token: str, state: State) -> bool:
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return False
-
-
-def _parts(rows: pa.Table) -> set[tuple[Any, ...]]:
-    columns = ("local_id", "part", "size", "modified_ns")
-    return set(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))
 
 
 def _table(library_id: str, holdings: Holdings) -> pa.Table:

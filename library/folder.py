@@ -8,21 +8,21 @@ from __future__ import annotations
 import json
 import os
 import stat
-from array import array
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from library.changes import difference, with_withheld
 from library.errors import LibraryUnavailable
+from library.folder_listing import Listing
+from library.hidden import LeftOut, still_there
 from library.identity import FolderConfig, mount_problems, root_problem
 from library.live_photos import motions_of
-from library.media_types import is_trash, lies_in_trash
+from library.media_types import lies_in_trash
 from library.paths import below, to_bytes, to_text
-from library.protocol import ENUMERATED, Access, Changes, Enumeration, Stamp
+from library.protocol import Access, Changes, Enumeration, Stamp
 from library.tree import Folder, changed_folders, join, walk
 
 _LISTING_ATTEMPTS = 3  # a folder that is being written to is listed again this often
@@ -46,6 +46,7 @@ class FolderLibrary:
     kind: str = "folder"
     has_change_log: bool = True
     _motions: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _left_out: LeftOut = field(default_factory=LeftOut, init=False, repr=False, compare=False)
 
     def access(self) -> Access:
         """'limited', with each path named, when the root is not the folder it was, a recorded mount is gone, or a
@@ -63,18 +64,21 @@ class FolderLibrary:
         return json.dumps({"root": self._identity, "generation": self.config["generation"]})
 
     def changes_since(self, token: str, known: pa.Table, now: pa.Table) -> Changes:
-        """The difference of two listings. Expired when the token is not of this root as it is registered now."""
+        """The difference of two listings. Expired when the token is not of this root as it is registered now.
+
+        A photo that vanished while the same file lies there under a name that is left out (hidden, or of a type that
+        is no photo's) is 'withheld', not deleted. That is looked for where the last listing of this object passed.
+        """
         if not self._is_own_token(token):
             return Changes(expired=True)
-        before, after = _parts(known), _parts(now)
-        old_ids, new_ids = {part[0] for part in before}, {part[0] for part in after}
-        differing = {part[0] for part in before ^ after}
-        return Changes(
-            expired=False,
-            inserted=frozenset(new_ids - old_ids),
-            updated=frozenset(differing & old_ids & new_ids),
-            deleted=frozenset(old_ids - new_ids),
+        table = difference(known, now)
+        vanished = table.filter(pc.equal(table["change"], "deleted"))["local_id"]
+        if not len(vanished):
+            return Changes(expired=False, table=table)
+        hidden = still_there(
+            self._root, known.filter(pc.is_in(known["local_id"], vanished.combine_chunks())), self._left_out
         )
+        return Changes(expired=False, table=with_withheld(table, hidden))
 
     def enumerate(self) -> Enumeration:
         """Every media file. Raises LibraryUnavailable when the root is not the folder it was, before or after.
@@ -85,23 +89,28 @@ class FolderLibrary:
         token = self.change_token()
         for attempt in range(1, _LISTING_ATTEMPTS + 1):
             self._require_root()
-            problems = mount_problems(self.config)
-            listing = _Listing()
+            limits = mount_problems(self.config)
+            unread: list[str] = []
+            listing = Listing()
+            left_out = LeftOut()
             seen: dict[bytes, int] = {}
             for folder in walk(self._root):
-                problems.extend(self._folder_problems(folder))
+                limits.extend(self._folder_problems(folder))
                 if folder.problem is None:
                     seen[folder.path] = folder.modified_ns
-                    problems.extend(listing.add(folder))
+                    unread.extend(listing.add(folder))
+                    left_out.add(folder)
             changed = changed_folders(self._root, seen)
             self._require_root()
             if not changed or attempt == _LISTING_ATTEMPTS:
                 break
-        problems.extend(mount_problems(self.config))
-        problems.extend(f"{path}: it changed while it was listed" for path in changed)
+        limits = list(dict.fromkeys([*limits, *mount_problems(self.config)]))
+        restless = [f"{path}: it changed while it was listed" for path in changed]
         self._motions.clear()
         self._motions.update(listing.motions)
-        return Enumeration(listing.table(self.library_id), token, tuple(dict.fromkeys(problems)))
+        self._left_out.take(left_out)
+        table = listing.table(self.library_id)
+        return Enumeration(table, token, (*limits, *unread, *restless), limits=tuple(limits))
 
     def open_bytes(self, local_id: str, part: str) -> BinaryIO:
         """An unbuffered stream of the file. Raises OSError; a link or anything but a regular file is refused."""
@@ -111,6 +120,10 @@ class FolderLibrary:
             os.close(descriptor)
             raise OSError(22, "It is not a regular file", local_id)
         return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0))
+
+    def path_of(self, local_id: str, part: str) -> bytes:
+        """The absolute path of the file, for whoever opens it by itself. Raises OSError."""
+        return self._path(local_id, part)
 
     def stamp(self, local_id: str, part: str) -> Stamp:
         """Size, modification time and device:inode of the file now. Raises OSError."""
@@ -179,119 +192,3 @@ class FolderLibrary:
 def stamp_of(status: os.stat_result) -> Stamp:
     """The stamp that a listing shows of a file with this status."""
     return Stamp(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
-
-
-def _parts(rows: pa.Table) -> set[tuple[Any, ...]]:
-    columns = ("local_id", "part", "size", "modified_ns")
-    return set(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))
-
-
-class _Listing:
-    """The columns of a listing while it grows, one entry a part. Numbers are kept as such, and albums once a folder;
-    what can be made of them in bulk is made at the end."""
-
-    __slots__ = ("albums", "file_names", "folders", "local_ids", "motions", "numbers", "parts", "trashed")
-
-    def __init__(self) -> None:
-        self.local_ids: list[pa.Array] = []
-        self.file_names: list[pa.Array] = []
-        self.numbers = [array(code) for code in "qqQQ"]  # size, modified_ns, device, inode
-        self.folders = array("q")  # of each row: its place in ``albums``
-        self.albums: list[list[str]] = []
-        self.parts: dict[int, str] = {}  # of the rows that are no primary part
-        self.trashed: list[pa.Array] = []
-        self.motions: dict[str, bytes] = {}
-
-    def add(self, folder: Folder) -> list[str]:
-        """Add a folder's files; returns what could not be looked at."""
-        folder_id = to_text(folder.path)
-        in_trash = lies_in_trash(folder.path)
-        steps = folder_id.split("/") if folder_id and not in_trash else []
-        self.albums.append(["/".join(steps[: n + 1]) for n in range(len(steps))])
-        entries, statuses, problems = _statuses(folder)
-        if not entries:
-            return problems
-        encoded = os.fsencode("/".join([entry.name for entry in entries]))  # all of them at once; no name has a slash
-        names = to_text(encoded).split("/")
-        prefix = f"{folder_id}/" if folder_id else ""
-        local_ids = [prefix + name for name in names]
-        raw = encoded.split(b"/")
-        if folder.has_videos:
-            place = {name: number for number, name in enumerate(raw)}
-            for still, motion in motions_of(raw).items():
-                local_ids[place[motion]] = prefix + names[place[still]]
-                self.parts[len(self.folders) + place[motion]] = "motion"
-                self.motions[local_ids[place[motion]]] = motion
-        self.local_ids.append(pa.array(local_ids, pa.string()))
-        self.file_names.append(pa.array(names, pa.string()))
-        some = in_trash or names[0].startswith(".")  # they are sorted, and what is in a trash by its name has a dot
-        self.trashed.append(pa.array([in_trash or is_trash(name) for name in raw] if some else [False] * len(raw)))
-        for column, values in zip(self.numbers, zip(*map(_STATUS, statuses), strict=True), strict=True):
-            column.extend(values)
-        self.folders.extend([len(self.albums) - 1] * len(entries))
-        return problems
-
-    def table(self, library_id: str) -> pa.Table:
-        """ENUMERATED rows, ordered by local id, the primary part first."""
-        rows = len(self.folders)
-        size, modified_ns, device, inode = (_numbers(column) for column in self.numbers)
-        kinds = pa.array([self.parts[row] for row in self.parts], pa.string())
-        part = pc.replace_with_mask(pa.repeat(pa.scalar("primary"), rows), _mask(self.parts, rows), kinds)
-        columns = {
-            "library_id": pa.repeat(pa.scalar(library_id, pa.string()), rows),
-            "local_id": pa.chunked_array(self.local_ids, pa.string()).combine_chunks(),
-            "part": part,
-            "file_name": pa.chunked_array(self.file_names, pa.string()).combine_chunks(),
-            "size": size,
-            "modified_ns": modified_ns,
-            "file_identity": pc.binary_join_element_wise(device.cast(pa.string()), inode.cast(pa.string()), ":"),
-            "albums": pa.array(self.albums, ENUMERATED.field("albums").type).take(_numbers(self.folders)),
-            "checksum": pa.nulls(rows, pa.string()),
-            "in_trash": pa.chunked_array(self.trashed, pa.bool_()).combine_chunks(),
-        }
-        table = pa.table([columns[name] for name in ENUMERATED.names], schema=ENUMERATED)
-        if not self.parts and _is_ordered(columns["local_id"]):
-            return table
-        return table.sort_by([("local_id", "ascending"), ("part", "descending")])
-
-
-_STATUS = attrgetter("st_size", "st_mtime_ns", "st_dev", "st_ino")
-
-
-def _statuses(folder: Folder) -> tuple[list[os.DirEntry[str]], list[os.stat_result], list[str]]:
-    """The status of each file, and what could not be looked at."""
-    try:
-        return folder.files, [entry.stat(follow_symlinks=False) for entry in folder.files], []
-    except OSError:
-        pass  # one of them: which is seen by asking again
-    entries: list[os.DirEntry[str]] = []
-    statuses: list[os.stat_result] = []
-    problems = []
-    for entry in folder.files:
-        try:
-            statuses.append(entry.stat(follow_symlinks=False))
-        except FileNotFoundError:
-            continue  # deleted meanwhile: the folder's own time tells, and the listing starts again
-        except OSError as error:
-            problems.append(
-                f"{to_text(join(folder.path, os.fsencode(entry.name)))}: it cannot be read: {error.strerror}"
-            )
-        else:
-            entries.append(entry)
-    return entries, statuses, problems
-
-
-def _numbers(values: array[int]) -> pa.Array:
-    kind = pa.int64() if values.typecode == "q" else pa.uint64()
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
-
-
-def _mask(rows: Iterable[int], length: int) -> pa.Array:
-    mask = bytearray(length)
-    for row in rows:
-        mask[row] = 1
-    return pc.not_equal(pa.Array.from_buffers(pa.uint8(), length, [None, pa.py_buffer(mask)]), 0)
-
-
-def _is_ordered(texts: pa.Array) -> bool:
-    return bool(pc.all(pc.less_equal(texts[:-1], texts[1:])).as_py())

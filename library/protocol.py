@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, Literal, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.relations import NAMES
 
@@ -35,14 +36,22 @@ class Access:
     problems: tuple[str, ...] = ()
 
 
+# What changed of a local asset since a token. change: 'inserted', 'updated', 'moved' (from former_id), 'trashed' and
+# 'restored' (into and out of the platform's trash; former_id where the id changed with it), 'deleted', or 'withheld':
+# the library holds it still, and lists it no more.
+CHANGED = pa.schema([("local_id", pa.string()), ("change", pa.string()), ("former_id", pa.string())])
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What the change log reports since a token. ``expired`` means: unknown, enumerate everything."""
+    """What the change log reports since a token (CHANGED rows). ``expired`` means: unknown, enumerate everything."""
 
     expired: bool
-    inserted: frozenset[str] = frozenset()
-    updated: frozenset[str] = frozenset()
-    deleted: frozenset[str] = frozenset()
+    table: pa.Table = field(default_factory=CHANGED.empty_table)
+
+    def ids(self, change: str) -> frozenset[str]:
+        """The local ids with that change."""
+        return frozenset(self.table.filter(pc.equal(self.table["change"], change))["local_id"].to_pylist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,7 @@ class Enumeration:
     """A whole listing. ``problems`` not empty means it is incomplete: nothing may be concluded from absence.
 
     ``token`` is the change token taken before the listing began.
+    ``limits``: those of ``problems`` for which ``access`` would say 'limited' (spec, Permission guard).
     ``withheld``: ids that the library holds and never lists, because others may delete them (a shared library). Where
     such an id was listed before, it was handed over, not deleted.
     """
@@ -58,6 +68,7 @@ class Enumeration:
     token: str | None
     problems: tuple[str, ...] = ()
     withheld: frozenset[str] = frozenset()
+    limits: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -90,16 +101,15 @@ class Library(Protocol):
         """False: absence is never a confirmed deletion (a checksums file)."""
 
     def access(self) -> Access:
-        """Whether everything can be read now. Never raises for what a user can repair."""
+        """Whether everything can be read now. Never raises for what a user can repair. It may read as much as
+        ``enumerate`` does, which tells the same."""
 
     def change_token(self) -> str | None:
         """A token that stands for now, or None where the library has no change log."""
 
     def changes_since(self, token: str, known: pa.Table, now: pa.Table) -> Changes:
-        """Changes after ``token``. ``known`` and ``now`` are ENUMERATED rows: the saved and the fresh listing.
-
-        ``deleted`` holds the ids of ``known`` that are gone and those that lie in the platform's trash.
-        """
+        """Changes after ``token``. ``known`` and ``now`` are ENUMERATED rows: the saved listing, and the latest one
+        that this library gave."""
 
     def enumerate(self) -> Enumeration:
         """Every local asset. Raises LibraryUnavailable when the library is gone; lesser gaps are ``problems``."""
@@ -125,6 +135,7 @@ class Hashed:
     size: int
     modified_ns: int
     captured_at: int | None = None  # microseconds since 1970, see engine.relations.LOCAL
+    content_id: str | None = None  # what both halves of a Live Photo share, see library.content_identifier
     problem: str | None = None
 
 

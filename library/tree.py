@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from library.media_types import Kind, is_left_out, is_placeholder, media_kind
@@ -119,8 +119,9 @@ def _kind_of(extension: str) -> Kind | None:
     return media_kind(b"x." + os.fsencode(extension))
 
 
-def hidden_files(root: bytes, folder: bytes, inodes: frozenset[int]) -> Iterator[os.stat_result]:
-    """The status of each file below a hidden folder that has one of the inodes. What cannot be read is passed over."""
+def files_with(root: bytes, folder: bytes, inodes: Container[int], *, below: bool) -> Iterator[os.stat_result]:
+    """The status of each regular file of a folder (and of those ``below`` it) that has one of the inodes, whatever its
+    name. No other file is asked; what cannot be read is passed over."""
     waiting = [join(root, folder)]
     while waiting:
         path = waiting.pop()
@@ -128,9 +129,12 @@ def hidden_files(root: bytes, folder: bytes, inodes: frozenset[int]) -> Iterator
             with os.scandir(path) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    elif entry.inode() in inodes:
-                        yield entry.stat(follow_symlinks=False)
+                        if below:
+                            waiting.append(entry.path)
+                    elif entry.inode() in inodes and entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        if status.st_ino in inodes:
+                            yield status
         except OSError:
             continue
 

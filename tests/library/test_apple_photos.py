@@ -113,7 +113,7 @@ def test_lesson_24_an_asset_that_osxphotos_leaves_out_makes_the_listing_incomple
     assert not listing.complete and lost in listing.problems[0]
 
 
-def test_lesson_22_a_photo_in_recently_deleted_is_still_held_and_reported_as_deleted(bundle: Bundle) -> None:
+def test_lesson_22_a_photo_in_recently_deleted_is_still_held_and_reported_as_trashed(bundle: Bundle) -> None:
     key, other = bundle.add("IMG_1.JPG", b"one"), bundle.add("IMG_2.JPG", b"two")
     library = bundle.library()
     before = library.enumerate()
@@ -122,7 +122,7 @@ def test_lesson_22_a_photo_in_recently_deleted_is_still_held_and_reported_as_del
     after = library.enumerate()
     assert ids(after) == {key, other} and trashed_ids(after) == {key} and after.complete
     assert contents(bundle, key) == {"primary": checksum(b"one")}
-    assert changes(library, before) == Changes(expired=False, deleted=frozenset({key}))
+    assert changes(library, before).table.to_pylist() == [{"local_id": key, "change": "trashed", "former_id": None}]
 
 
 def test_changes_are_told_apart(bundle: Bundle) -> None:
@@ -133,13 +133,23 @@ def test_changes_are_told_apart(bundle: Bundle) -> None:
     bundle.edit(edited, b"after")
     new = bundle.add("IMG_9.JPG", b"9")
     found = changes(library, before)
-    assert found == Changes(False, frozenset({new}), frozenset({edited}), frozenset({gone}))
+    assert not found.expired
+    told = dict(zip(found.table["local_id"].to_pylist(), found.table["change"].to_pylist(), strict=True))
+    assert told == {new: "inserted", edited: "updated", gone: "deleted"}
     assert same in ids(library.enumerate())
 
 
 OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "shared album": ({"CLOUDBATCHPUBLISHDATE": 7e8}, {}),
-    "shared library": ({"ACTIVELIBRARYSCOPEPARTICIPATIONSTATE": 1}, {}),
+    "shared album since macOS 26": ({"COLLECTIONSHARE": 3}, {}),
+    "shared library": ({"ACTIVELIBRARYSCOPEPARTICIPATIONSTATE": 1, "LIBRARYSCOPESHARESTATE": 1, "LIBRARYSCOPE": 1}, {}),
+    "shared library, in use alone": ({"ACTIVELIBRARYSCOPEPARTICIPATIONSTATE": 1}, {}),
+    "shared library, being left": ({"ACTIVELIBRARYSCOPEPARTICIPATIONSTATE": 0, "LIBRARYSCOPESHARESTATE": 1}, {}),
+    "shared library, being joined": ({"LIBRARYSCOPE": 1}, {}),
+    "shared library, thrown away by a participant": (
+        {"ACTIVELIBRARYSCOPEPARTICIPATIONSTATE": 1, "LIBRARYSCOPE": 1, "TRASHEDSTATE": 1},
+        {},
+    ),
     "received by a link, not downloaded": ({"MOMENTSHARE": 1, "BUNDLESCOPE": 1}, {}),
     "sent and not saved": ({"SYNDICATIONSTATE": 1}, {"SYNDICATIONIDENTIFIER": "chat", "SYNDICATIONHISTORY": 0}),
 }
@@ -158,6 +168,17 @@ def test_lesson_13_what_others_share_is_never_listed(bundle: Bundle, how: str) -
         library.open_bytes(theirs, "primary")
 
 
+@pytest.mark.parametrize("model", [model for model in VERSIONS if model >= 16000])
+def test_lesson_13_the_shared_library_is_withheld_in_every_version_that_has_one(tmp_path: Path, model: int) -> None:
+    bundle = Bundle(tmp_path / "P.photoslibrary", model)
+    state = {"ACTIVELIBRARYSCOPEPARTICIPATIONSTATE": 0, "LIBRARYSCOPESHARESTATE": 0}
+    own = bundle.add("IMG_1.JPG", b"own", **state)
+    partners = bundle.add("IMG_2.JPG", b"partner's", **dict.fromkeys(state, 1), LIBRARYSCOPE=1)
+    handed = bundle.add("IMG_3.JPG", b"own, given to both", **dict.fromkeys(state, 1), LIBRARYSCOPE=1)
+    listing = bundle.library().enumerate()
+    assert ids(listing) == {own} and listing.withheld == {partners, handed} and listing.complete
+
+
 def test_an_own_photo_that_was_shared_by_a_link_is_listed(bundle: Bundle) -> None:
     own = bundle.add("IMG_1.JPG", b"own", MOMENTSHARE=1, BUNDLESCOPE=0)
     assert ids(bundle.library().enumerate()) == {own}
@@ -173,7 +194,7 @@ def test_a_photo_that_is_handed_to_the_shared_library_was_not_deleted(bundle: Bu
     library = bundle.library()
     before = library.enumerate()
     bundle.change(key, ACTIVELIBRARYSCOPEPARTICIPATIONSTATE=1)
-    assert changes(library, before) == Changes(expired=False)
+    assert changes(library, before).table.to_pylist() == [{"local_id": key, "change": "withheld", "former_id": None}]
     assert library.enumerate().withheld == {key} and ids(library.enumerate()) == {kept}
 
 
@@ -439,5 +460,7 @@ def test_importing_the_library_kinds_does_not_import_osxphotos() -> None:
     assert run_python("import sys, library.registry; print('osxphotos' in sys.modules)").strip() == "False"
 
 
-def test_the_newest_version_is_what_the_other_tests_are_about() -> None:
-    assert max(VERSIONS) == NEWEST
+def test_every_version_that_osxphotos_knows_is_tested_and_the_other_tests_are_about_one_of_them() -> None:
+    constants = pytest.importorskip("osxphotos._constants")
+    assert set(VERSIONS.values()) == set(constants._DB_TABLE_NAMES)
+    assert NEWEST in VERSIONS

@@ -308,9 +308,9 @@ def test_changes_are_the_difference_of_two_listings(tmp_path: Path) -> None:
     os.utime(tmp_path / "touched.jpg", ns=(MODIFIED_NS, MODIFIED_NS + 1))
     changes = library.changes_since(before.token or "", before.table, library.enumerate().table)
     assert not changes.expired
-    assert changes.inserted == {"comes.jpg"}
-    assert changes.updated == {"edited.jpg", "live.heic", "touched.jpg"}
-    assert changes.deleted == {"goes.jpg"}
+    assert changes.ids("inserted") == {"comes.jpg"}
+    assert changes.ids("updated") == {"edited.jpg", "live.heic", "touched.jpg"}
+    assert changes.ids("deleted") == {"goes.jpg"}
 
 
 def test_a_change_token_outlives_a_restart(tmp_path: Path) -> None:
