@@ -29,10 +29,12 @@ _ALLOW = "Give this program Full Disk Access (System Settings, Privacy & Securit
 
 # The largest key ever given out; it grows and never shrinks, unless an older copy of the database came back.
 _NEWEST = "SELECT Z_NAME, Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME IN ('Asset', 'GenericAsset', 'TRANSACTION')"
-# Each is 0 or NULL for what is the user's alone; older versions lack some. The last three tell of the shared library:
-# one is for the library that is in use now, the others stay set while it is being joined or left.
+# Each is 0 or NULL for what is the user's alone; older versions lack some. The second is for shared albums since macOS
+# 26. The last three tell of the shared library: one is for the library that is in use now, and the others may be set
+# while it is being joined or left.
 _SCOPES = (
     "ZBUNDLESCOPE",
+    "ZCOLLECTIONSHARE",
     "ZACTIVELIBRARYSCOPEPARTICIPATIONSTATE",
     "ZLIBRARYSCOPESHARESTATE",
     "ZLIBRARYSCOPE",

@@ -6,19 +6,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from library.android_adb import AndroidLibrary, register_android
 from state import libraries
-from state.db import reading, writing
+from state.db import writing
 from tasks import clock
 from tasks.opening import find_partition
-from tasks.summary import Summary
 from tests.library.fake_adb import FakePhone, fake_adb
 from tests.world import World, checksum, small_world
 
@@ -45,19 +42,6 @@ class Phone:
         asset: dict[str, Any] = {"checksum": checksum(content), "file_name": name.rpartition("/")[2], **fields}
         self.world.ids[name] = self.world.simulator.add_asset(self.world.user_id, **asset)
         return self.world.ids[name]
-
-    def confirmed(self) -> dict[str, datetime]:
-        """Checksum to confirmation date."""
-        _, partition = find_partition()
-        with reading(partition) as con:
-            return dict(con.execute("SELECT checksum, confirmed_at FROM confirmed_deleted").fetchall())
-
-    def decided(self, summary: Summary) -> dict[str, tuple[str, str, int | None]]:
-        """Of a run's candidates: what the test calls the photo to bucket, reason and days left."""
-        _, partition = find_partition()
-        rows = pq.read_table(partition.runs / summary.run_id / "decision.parquet").to_pylist()
-        called = {asset_id: name for name, asset_id in self.world.ids.items()}
-        return {called[row["asset_id"]]: (row["bucket"], row["reason"], row["days_left"]) for row in rows}
 
     def run(self, days: float = 0) -> set[str]:
         """Run so many days later, and apply what it plans; returns what is in the server's trash then."""

@@ -20,9 +20,22 @@ import pytest
 from library.apple_photos import ApplePhotosLibrary, register_apple_photos
 from tests.library.worlds import MODIFIED_NS
 
-# The version of the tables to the version of Photos, as osxphotos numbers it: macOS 10.15, 13, 15 and 26.1.
-VERSIONS = {13537: 5, 16320: 8, 18300: 10, 19400: 11.1}
-NEWEST = 19400
+# The version of the tables to the version of Photos, as osxphotos numbers it: macOS 10.15, 11, 12, 13, 14, 14.6, a beta
+# of 15, 15, 26, 26.1 and a beta of 27. Each has its own names of tables and columns (osxphotos._constants).
+VERSIONS = {
+    13537: 5,
+    14104: 6,
+    15331: 7,
+    16320: 8,
+    17120: 9,
+    17602: 9.6,
+    18164: 9.9,
+    18300: 10,
+    19063: 11,
+    19400: 11.1,
+    270_008_501: 12,
+}
+NEWEST = 19400  # of those that are out
 UNKNOWN = 99_999  # osxphotos then assumes the tables of the newest version that it knows
 STORE = "5D2A0B1C-0000-4000-8000-00000000AAAA"
 
@@ -101,6 +114,8 @@ class Bundle:
         tables[assets] = [*_columns(_ASSET), "Z_FOK_IMPORTSESSION"]
         if self.model >= 15000:
             tables[assets].append("ZBUNDLESCOPE")
+        if self.model >= 19000:
+            tables[assets].append("ZCOLLECTIONSHARE")
         tables[join] = [self.names[key].split(".")[1] for key in ("ALBUM_JOIN", "ALBUM_SORT_ORDER", "ASSET_ALBUM_JOIN")]
         tables["Z_1KEYWORDS"] = ["Z_1ASSETATTRIBUTES", self.names["KEYWORD_JOIN"].split(".")[1]]
         properties = plistlib.dumps({"PLModelVersion": self.model})
@@ -191,6 +206,20 @@ class Bundle:
     def trash(self, key: str) -> None:
         """Move to Recently Deleted."""
         self.change(key, TRASHEDSTATE=1, TRASHEDDATE=7e8)
+
+    def recover(self, key: str) -> None:
+        """Put back from Recently Deleted."""
+        self.change(key, TRASHEDSTATE=0, TRASHEDDATE=None)
+
+    def evict(self, key: str) -> None:
+        """What Photos does to make room: the files are in iCloud only, and the rows say so."""
+        for path in self.path.glob(f"originals/*/{key}*"):
+            path.unlink()
+        self.execute(
+            "UPDATE ZINTERNALRESOURCE SET ZLOCALAVAILABILITY = -1 WHERE ZASSET = "
+            f"(SELECT Z_PK FROM {self.names['ASSET']} WHERE ZUUID = :key)",
+            {"key": key},
+        )
 
     def delete(self, key: str) -> None:
         """Delete for good: the rows and the files."""

@@ -10,6 +10,7 @@ import pytest
 from engine.errors import DeletionSyncError
 from tests.library.android_world import Phone, phone_world
 from tests.library.fake_adb import FakePhone
+from tests.library.remembered import confirmed
 
 ONE = "IMG_1.jpg"
 _FAILED = "Error while accessing provider:media\n"
@@ -90,7 +91,7 @@ def test_lesson_85_on_a_bad_day_nothing_is_planned_trashed_or_confirmed_and_the_
     assert planned.outcome == "planned"
     due.phone.delete(due.numbers["IMG_2.jpg"])
     due.phone.add("IMG_9.jpg", b"new")
-    before = due.confirmed()
+    before = confirmed()
     befall(due.phone)
     with pytest.raises(DeletionSyncError, match=said):
         outcome = due.world.apply(planned)
@@ -98,7 +99,7 @@ def test_lesson_85_on_a_bad_day_nothing_is_planned_trashed_or_confirmed_and_the_
     summary = due.world.reconcile()
     assert summary.outcome == "aborted" and summary.rail in ("permission", "incomplete"), summary
     assert said in summary.notes[0], summary
-    assert due.confirmed() == before and not due.world.trashed()
+    assert confirmed() == before and not due.world.trashed()
 
 
 def test_lesson_85_the_photos_of_another_phone_never_stand_for_those_of_the_registered_one(due: Phone) -> None:
@@ -112,10 +113,10 @@ def test_lesson_85_the_photos_of_another_phone_never_stand_for_those_of_the_regi
 def test_a_phone_that_goes_away_while_its_photos_are_hashed_makes_the_run_incomplete(due: Phone) -> None:
     due.phone.add("IMG_9.jpg", b"new")
     due.phone.delete(due.numbers["IMG_2.jpg"])
-    before = due.confirmed()
+    before = confirmed()
     due.phone.before = lambda service: 10 if service.startswith("RECV") else None
     summary = due.world.reconcile()
     assert (summary.outcome, summary.rail) == ("aborted", "incomplete") and "cut" in summary.notes[0], summary
-    assert due.confirmed() == before
+    assert confirmed() == before
     due.phone.before = lambda _: None
     assert due.run() == {ONE}

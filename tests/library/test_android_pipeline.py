@@ -10,6 +10,7 @@ import pytest
 from tasks import clock
 from tests.library.android_world import Phone, phone_world
 from tests.library.fake_adb import MODIFIED
+from tests.library.remembered import confirmed, decided
 from tests.world import checksum
 
 ONE = "IMG_1.jpg"
@@ -37,10 +38,10 @@ def test_a_photo_put_into_the_phone_s_trash_starts_its_clock_there_and_goes_once
     began = clock.naive_now()
     kept = here.world.reconcile()
     assert (kept.counts["local"], kept.counts["held"], kept.counts["delete"]) == (6, 0, 0), kept
-    assert here.confirmed() == {checksum(f"photo {ONE}".encode()): began}
+    assert confirmed() == {checksum(f"photo {ONE}".encode()): began}
     for _ in range(3):
         assert here.run(10) == set()
-    assert set(here.confirmed().values()) == {began}
+    assert set(confirmed().values()) == {began}
     here.phone.delete(here.numbers[ONE])
     assert here.run() == {ONE}
 
@@ -50,7 +51,7 @@ def test_of_a_trash_that_is_emptied_early_only_the_rest_of_the_quarantine_is_lef
     here.run()
     here.world.pass_days(5)
     here.phone.delete(here.numbers[ONE])
-    assert here.decided(here.world.reconcile()) == {ONE: ("held", "quarantine", 9)}
+    assert decided(here.world, here.world.reconcile()) == {ONE: ("held", "quarantine", 9)}
     assert here.run(8) == set()
     assert here.run(1) == {ONE}
 
@@ -58,13 +59,13 @@ def test_of_a_trash_that_is_emptied_early_only_the_rest_of_the_quarantine_is_lef
 def test_lesson_4_a_photo_put_back_from_the_trash_is_not_confirmed_any_more_and_never_trashed(here: Phone) -> None:
     here.phone.trash(here.numbers[ONE])
     here.run()
-    assert here.confirmed()
+    assert confirmed()
     here.phone.untrash(here.numbers[ONE])
-    assert here.run(20) == set() and not here.confirmed()
+    assert here.run(20) == set() and not confirmed()
     here.phone.trash(here.numbers[ONE])  # a new deletion serves its whole quarantine
     assert here.run(20) == set()
     here.phone.delete(here.numbers[ONE])
-    assert here.decided(here.world.reconcile())[ONE] == ("held", "quarantine", 14)
+    assert decided(here.world, here.world.reconcile())[ONE] == ("held", "quarantine", 14)
 
 
 def test_a_photo_put_back_between_the_plan_and_its_approval_stays(here: Phone) -> None:
@@ -88,7 +89,7 @@ def test_a_copy_outside_the_trash_keeps_the_photo(here: Phone) -> None:
     here.phone.delete(here.numbers[ONE])
     for _ in range(2):
         assert here.run(20) == set()
-    assert not here.confirmed()
+    assert not confirmed()
 
 
 def test_lesson_1_an_edited_photo_trashed_and_put_back_keeps_its_original(here: Phone) -> None:
@@ -99,11 +100,11 @@ def test_lesson_1_an_edited_photo_trashed_and_put_back_keeps_its_original(here: 
         assert here.run(20) == set()
     here.phone.trash(number)
     assert here.run() == set()
-    assert set(here.confirmed()) == {checksum(b"edited"), checksum(f"photo {ONE}".encode())}
+    assert set(confirmed()) == {checksum(b"edited"), checksum(f"photo {ONE}".encode())}
     here.phone.untrash(number)
     for _ in range(2):
         assert here.run(20) == set()
-    assert not here.confirmed()
+    assert not confirmed()
     here.phone.trash(number)
     here.run()
     here.phone.delete(number)
@@ -126,7 +127,7 @@ def test_a_gallery_s_own_trash_folder_counts_as_the_trash_whether_the_row_moves_
     for _ in range(2):
         assert here.run() == set()
         here.world.pass_days(20)
-    assert set(here.confirmed().values()) == {began}
+    assert set(confirmed().values()) == {began}
     here.phone.delete(number)
     assert here.run() == {ONE}
 
@@ -163,7 +164,7 @@ def test_under_a_restricted_scope_only_photos_of_the_selected_folder_go(here: Ph
     here.backed_up(other)
     here.run()
     (trip,) = (album for album, title in here.library().albums().items() if title == "Trip")
-    here.world.change_settings(indexingScope={"selectedAlbums": [f"phone/{trip}"]})
+    here.world.change_settings(indexingScope={"selectedAlbums": [f"phone/{trip}"]}, thresholdPercent=100)
     here.run()
     for name in (ONE, other):
         here.phone.trash(here.numbers[name])

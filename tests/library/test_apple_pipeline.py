@@ -15,6 +15,7 @@ from state.libraries import Registered, add
 from tasks import clock
 from tasks.opening import find_partition
 from tests.library.apple_bundle import Bundle
+from tests.library.remembered import confirmed, decided
 from tests.world import World, checksum, small_world
 
 
@@ -77,23 +78,77 @@ def test_photos_deleted_for_good_are_trashed_after_their_quarantine(mac: Mac) ->
     assert mac.days_later(1) == {"IMG_1.JPG", "IMG_90.JPG", "IMG_90.JPG motion"}
 
 
-def test_a_photo_in_recently_deleted_stays_on_the_server_until_it_is_gone_from_there(mac: Mac) -> None:
-    key = mac.keys["IMG_1.JPG"]
-    mac.bundle.trash(key)
+def test_a_photo_put_into_recently_deleted_starts_its_clock_there_and_goes_once_it_leaves_that(mac: Mac) -> None:
+    mac.bundle.trash(mac.keys["IMG_1.JPG"])
+    began = clock.naive_now()
+    kept = mac.world.reconcile()
+    assert (kept.counts["local"], kept.counts["held"], kept.counts["delete"]) == (10, 0, 0), kept
+    assert confirmed() == {checksum(b"photo 1"): began}
     for _ in range(3):
-        assert mac.days_later(20) == set()
-    mac.bundle.delete(key)
+        assert mac.days_later(10) == set()
+    assert set(confirmed().values()) == {began}
+    mac.bundle.delete(mac.keys["IMG_1.JPG"])
+    assert mac.days_later(0) == {"IMG_1.JPG"}
+
+
+def test_of_a_photo_that_leaves_recently_deleted_early_only_the_rest_of_the_quarantine_is_left(mac: Mac) -> None:
+    mac.bundle.trash(mac.keys["IMG_1.JPG"])
     mac.days_later(0)
-    assert mac.days_later(14) == {"IMG_1.JPG"}
+    mac.world.pass_days(5)
+    mac.bundle.delete(mac.keys["IMG_1.JPG"])
+    assert decided(mac.world, mac.world.reconcile()) == {"IMG_1.JPG": ("held", "quarantine", 9)}
+    assert mac.days_later(8) == set()
+    assert mac.days_later(1) == {"IMG_1.JPG"}
 
 
-def test_a_photo_recovered_from_recently_deleted_is_never_trashed(mac: Mac) -> None:
+def test_lesson_15_both_halves_of_a_live_photo_go_into_recently_deleted_and_to_the_trash_together(mac: Mac) -> None:
+    mac.bundle.trash(mac.keys["IMG_90.JPG"])
+    assert mac.days_later(0) == set()
+    assert set(confirmed()) == {checksum(b"still"), checksum(b"motion")}
+    mac.bundle.delete(mac.keys["IMG_90.JPG"])
+    assert mac.days_later(14) == {"IMG_90.JPG", "IMG_90.JPG motion"}
+
+
+def test_lesson_4_a_photo_recovered_from_recently_deleted_is_not_confirmed_any_more_and_never_trashed(
+    mac: Mac,
+) -> None:
     key = mac.keys["IMG_1.JPG"]
     mac.bundle.trash(key)
-    assert mac.days_later(20) == set()
-    mac.bundle.change(key, TRASHEDSTATE=0)
-    for _ in range(3):
-        assert mac.days_later(20) == set()
+    assert mac.days_later(20) == set() and confirmed()
+    mac.bundle.recover(key)
+    assert mac.days_later(20) == set() and not confirmed()
+    mac.bundle.delete(key)  # a new deletion serves its whole quarantine
+    assert mac.days_later(0) == set()
+    assert mac.days_later(13) == set()
+    assert mac.days_later(1) == {"IMG_1.JPG"}
+
+
+def test_lesson_1_an_edited_photo_put_into_recently_deleted_and_recovered_keeps_both_versions(mac: Mac) -> None:
+    key = mac.keys["IMG_1.JPG"]
+    mac.edit(key, "IMG_1.JPG edited", b"edit")
+    mac.days_later(0)
+    mac.bundle.trash(key)
+    mac.days_later(0)
+    assert set(confirmed()) == {checksum(b"photo 1"), checksum(b"edit")}
+    mac.bundle.recover(key)
+    for _ in range(2):
+        assert mac.days_later(20) == set() and not confirmed()
+    mac.bundle.revert(key)  # the edit is retired; its original never is
+    mac.days_later(1)
+    mac.days_later(1)
+    assert mac.days_later(14) == {"IMG_1.JPG edited"}
+
+
+def test_an_album_of_the_library_is_a_scope(mac: Mac) -> None:
+    album = mac.bundle.album("Holiday", mac.keys["IMG_1.JPG"], mac.keys["IMG_2.JPG"])
+    mac.world.change_settings(indexingScope={"selectedAlbums": [f"mac/{album}"]}, thresholdPercent=100)
+    mac.days_later(0)
+    for name in ("IMG_1.JPG", "IMG_3.JPG"):
+        mac.bundle.trash(mac.keys[name])
+    mac.days_later(0)
+    for name in ("IMG_1.JPG", "IMG_3.JPG"):
+        mac.bundle.delete(mac.keys[name])
+    assert mac.days_later(14) == {"IMG_1.JPG"}
 
 
 def test_lesson_1_the_original_and_the_edit_of_a_kept_photo_stay_and_only_an_intermediate_edit_goes(mac: Mac) -> None:
@@ -133,7 +188,9 @@ def test_lesson_86_while_a_new_photo_is_only_in_icloud_nothing_is_deleted(mac: M
 
 def test_lesson_13_what_a_partner_deletes_from_the_shared_library_stays(mac: Mac) -> None:
     shared = mac.photo("IMG_70.JPG", b"shared by both")
-    mac.bundle.change(shared, ACTIVELIBRARYSCOPEPARTICIPATIONSTATE=1)
+    mac.bundle.change(shared, ACTIVELIBRARYSCOPEPARTICIPATIONSTATE=1, LIBRARYSCOPESHARESTATE=1, LIBRARYSCOPE=1)
+    assert mac.days_later(1) == set()
+    mac.bundle.trash(shared)
     assert mac.days_later(1) == set()
     mac.bundle.delete(shared)
     for _ in range(3):
