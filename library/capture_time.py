@@ -5,27 +5,34 @@ Which time stands in where the metadata is silent is decided in ``library.hashin
 
 from __future__ import annotations
 
-import io
-import logging
 import re
+import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
 from library.media_types import media_kind
 
-_MAX_READS = 20_000  # an ordinary header takes a few thousand; a damaged one could go round for ever
 _MAX_BOXES = 200
 _MAX_MARKS = 200
+_MAX_SEGMENTS = 64
+_MAX_TEXT = 64  # a time has 20 characters, an offset 7
+_NEAR = 65_536  # where the metadata of a file stands that is none of the containers below
+_CONTAINERS = (b"\x89PNG", b"RIFF", b"\0\0\0\x0cJXL ")  # and whatever begins with a box ``ftyp``
 _QUICKTIME_EPOCH = 2_082_844_800  # seconds from 1904 to 1970
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXIF_TIME = re.compile(r"\s*(\d{4})[:-](\d\d)[:-](\d\d)[ T](\d\d):(\d\d):(\d\d)")
 _OFFSET = re.compile(r"\s*(?:(Z)|([+-])(\d\d):?(\d\d))")
 
+_ASCII = 2
+_EXIF_DIRECTORY = 0x8769
+_TIMES = ((0x9003, 0x9011), (0x9004, 0x9012))  # DateTimeOriginal and its offset from UTC, then DateTimeDigitized
+_WANTED = frozenset({_EXIF_DIRECTORY, *(tag for pair in _TIMES for tag in pair)})
+
 ReadAt = Callable[[int, int], bytes]
 
 
-def capture_time(file_name: str, head: memoryview, stream: BinaryIO) -> int | None:
+def capture_time(file_name: str, head: bytes | memoryview, stream: BinaryIO) -> int | None:
     """Microseconds since 1970, or None where the file does not say.
 
     ``head`` is the first chunk of the file. For a still only it is looked at; for a video, whose header may stand
@@ -39,73 +46,85 @@ def capture_time(file_name: str, head: memoryview, stream: BinaryIO) -> int | No
         return None
 
 
-class _Header:
-    """A chunk as the reader that exifread wants, with a limit to how often it is asked."""
-
-    __slots__ = ("_chunk", "_position", "_reads")
-
-    def __init__(self, chunk: memoryview) -> None:
-        self._chunk = chunk
-        self._position = 0
-        self._reads = 0
-
-    def read(self, count: int = -1) -> bytes:
-        self._reads += 1
-        if self._reads > _MAX_READS:
-            raise EOFError
-        start = self._position
-        end = len(self._chunk) if count < 0 else min(len(self._chunk), start + count)
-        self._position = max(start, end)
-        return bytes(self._chunk[start:end])
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = max(0, offset + (self._position if whence == io.SEEK_CUR else 0))
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-
-def _still_time(head: memoryview) -> int | None:
-    import exifread
-
-    logging.getLogger("exifread").setLevel(logging.CRITICAL + 1)  # it logs what it cannot read, with content
-    start = _tiff_start(bytes(head))
+def _still_time(head: bytes | memoryview) -> int | None:
+    start = _tiff_start(head)
     if start is None:
         return None
-    tags: dict[str, Any] = exifread.process_file(
-        cast(BinaryIO, _Header(head[start:])), details=False, extract_thumbnail=False, stop_tag="OffsetTimeDigitized"
-    )
-    for group in ("EXIF", "Image"):  # a CR3 file keeps the Exif tags in a structure of their own
-        for which in ("Original", "Digitized"):
-            text, offset = (str(tags.get(f"{group} {tag}{which}", "")) for tag in ("DateTime", "OffsetTime"))
-            taken = _exif_time(text, offset)
+    tiff = memoryview(head)[start:]
+    order = "<" if tiff[0] == 0x49 else ">"
+    first = _directory(tiff, order, struct.unpack_from(f"{order}I", tiff, 4)[0])
+    pointer = first.get(_EXIF_DIRECTORY)
+    exif = {} if pointer is None else _directory(tiff, order, pointer[2])
+    for tags in (exif, first):  # a CR3 file keeps the Exif tags in a structure of their own
+        for time_tag, offset_tag in _TIMES:
+            taken = _exif_time(_text(tiff, order, tags.get(time_tag)), _text(tiff, order, tags.get(offset_tag)))
             if taken is not None:
                 return taken
     return None
 
 
-def _tiff_start(head: bytes) -> int | None:
-    """Where the TIFF structure begins that EXIF is: at 0 in TIFF and most RAW files, else behind one of the marks that
-    JPEG, PNG, WebP, HEIF, JPEG XL and camera files put before it. exifread knows fewer containers than that."""
-    if head[:2] in (b"II", b"MM"):
+def _directory(tiff: memoryview, order: str, at: int) -> dict[int, tuple[int, int, int]]:
+    """Tag to (type, count, value or where it stands) of one directory, as far as the bytes go."""
+    (count,) = struct.unpack_from(f"{order}H", tiff, at)
+    entries = tiff[at + 2 : at + 2 + 12 * count]
+    whole = entries[: len(entries) // 12 * 12]
+    return {tag: rest for tag, *rest in struct.iter_unpack(f"{order}HHII", whole) if tag in _WANTED}  # type: ignore[misc]
+
+
+def _text(tiff: memoryview, order: str, entry: tuple[int, int, int] | None) -> str:
+    """The text of a tag; empty where it is missing or no text."""
+    if entry is None or entry[0] != _ASCII:
+        return ""
+    _, count, at = entry
+    found = struct.pack(f"{order}I", at) if count <= 4 else bytes(tiff[at : at + min(count, _MAX_TEXT)])
+    return found[:count].partition(b"\0")[0].decode("latin-1")
+
+
+def _tiff_start(head: bytes | memoryview) -> int | None:
+    """Where the TIFF structure begins that EXIF is: at 0 in TIFF and most RAW files, in JPEG in a segment of its own,
+    else behind one of the marks that PNG, WebP, HEIF, JPEG XL and camera files put before it."""
+    begin = bytes(head[:12])
+    if begin[:2] in (b"II", b"MM"):
         return 0
+    if begin[:2] == b"\xff\xd8":
+        return _in_jpeg(head)
+    near = _marked(bytes(head[:_NEAR]))
+    if near is None and (begin[4:8] == b"ftyp" or begin.startswith(_CONTAINERS)):
+        return _marked(bytes(head))
+    return near
+
+
+def _in_jpeg(head: bytes | memoryview) -> int | None:
+    at = 2
+    for _ in range(_MAX_SEGMENTS):
+        mark, kind, length = struct.unpack_from(">BBH", head, at)
+        if mark != 0xFF or kind in (0xD9, 0xDA):  # the end, or the picture itself
+            return None
+        if kind == 0xE1 and bytes(head[at + 4 : at + 10]) == b"Exif\0\0":
+            return at + 10
+        at += 2 + length
+    return None
+
+
+def _marked(head: bytes) -> int | None:
+    """The first TIFF structure that stands behind a mark. Two bytes are looked for because four take thrice as long."""
     is_heif = head[4:8] == b"ftyp"
     starts = []
-    for order in (b"II*\0", b"MM\0*"):
-        at = head.find(order)
-        for _ in range(_MAX_MARKS):
-            if at < 0:
-                break
-            before = head[max(0, at - 8) : at]
-            if (
-                before.endswith((b"Exif\0\0", b"eXIf", b"CMT2"))
-                or before[:4] == b"EXIF"
-                or (is_heif and before[4:] == bytes(4))
-            ):
-                starts.append(at)
-                break
-            at = head.find(order, at + 1)
+    for order, rare in ((b"II*\0", b"*\0"), (b"MM\0*", b"\0*")):
+        at, marks = head.find(rare), 0
+        while at >= 0 and marks < _MAX_MARKS:
+            start = at - 2
+            if start >= 0 and head.startswith(order, start):
+                marks += 1
+                before = head[max(0, start - 8) : start]
+                if (
+                    before.endswith((b"Exif\0\0", b"eXIf", b"CMT2"))
+                    or before[:4] == b"EXIF"
+                    or (is_heif and before[4:] == bytes(4))
+                ):
+                    starts.append(start)
+                    break
+            at = head.find(rare, at + 1)
     return min(starts, default=None)
 
 
@@ -126,7 +145,7 @@ def _exif_time(text: str, offset: str) -> int | None:
         return None
 
 
-def _video_time(head: memoryview, stream: BinaryIO) -> int | None:
+def _video_time(head: bytes | memoryview, stream: BinaryIO) -> int | None:
     """The creation time in the ``mvhd`` box of an MP4 or QuickTime file."""
     here = stream.tell()
 

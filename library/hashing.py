@@ -1,132 +1,287 @@
-"""Hashing local parts: SHA-1 in 1 MB chunks on all cores, with the capture time read on the way.
+"""Hashing local parts on all cores: which rows are read by whom, in which order, and what becomes of their outcomes.
 
-What a capture time is and where it stands in a file lives in ``library.capture_time``.
+How one file is hashed safely lives in ``library.hash_file``; what a capture time is, in ``library.capture_time``.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from library.capture_time import capture_time
+from library import hash_workers
+from library.hash_file import (
+    CHANGED_BEFORE,
+    CHANGED_DURING,
+    CHUNK,
+    KILLED,
+    STOPPED,
+    Outcome,
+    Wanted,
+    encoded,
+    failed,
+    hash_file,
+    metadata,
+    unreadable,
+)
+from library.hash_workers import Worker
 from library.protocol import Hashed, Library, Progress, silent
 
-CHUNK = 1_048_576  # spec, Limits: hash read chunk
+_BATCH_FILES = 64
+_BATCH_BYTES = 32 << 20
+_BATCH_PATHS = 16_384  # bytes of paths: two batches fit into a pipe, so that no side waits for the other for ever
+_WORTH_PROCESSES = 200  # parts; for fewer the start of a process costs more than it gains
+_AHEAD = 16  # batches a worker may be ahead of whoever takes the outcomes
+_GLANCE = 0.2  # seconds between two looks whether it is enough
 
-_VANISHED = "it is gone"
-_CHANGED_BEFORE = "it changed after it was listed"
-_CHANGED_DURING = "it changed while it was read"
+_COLUMNS = ("library_id", "local_id", "part", "file_name", "size", "modified_ns", "file_identity", "checksum")
+_Row = tuple[Any, ...]  # the values of _COLUMNS
 
 
 def hash_parts(
     libraries: Mapping[str, Library], wanted: pa.Table, *, workers: int | None = None, progress: Progress = silent
 ) -> Iterator[Hashed]:
-    """The checksum of each row of ``wanted`` (ENUMERATED), in the order in which they are done (spec, item 5.1).
-
-    ``captured_at`` is in microseconds since 1970: the EXIF or QuickTime time as UTC where the file says its offset,
-    else the wall clock of the place; a file that says nothing has its modification time, in UTC.
-    A part that is gone, unreadable, or not the bytes that were listed has a ``problem`` and no checksum; it never
-    has a wrong one. Rows with a checksum of their own (a checksums file) are passed through.
-
-    Memory stays flat: one chunk a worker (default: one for each usable core) and a few rows in flight. Closing the
-    iterator stops the workers within a chunk. Reports the phase 'hash' to ``progress``.
-    """
-    count = workers or _usable_cores()
-    finished: SimpleQueue[Future[Hashed]] = SimpleQueue()
-    stop = threading.Event()
-    buffers = threading.local()
-    total, done, in_flight = wanted.num_rows, 0, 0
-    rows = _rows(wanted)
-    pool = ThreadPoolExecutor(count, thread_name_prefix="hash")
-    try:
-        while True:
-            while in_flight < 4 * count and (row := next(rows, None)) is not None:
-                future = pool.submit(_hash_row, libraries[row["library_id"]], row, buffers, stop)
-                future.add_done_callback(finished.put)
-                in_flight += 1
-            if not in_flight:
-                return
-            hashed = finished.get().result()
-            in_flight -= 1
+    """``hash_groups`` part by part, in the order in which they are done. Reports the phase 'hash' to ``progress``."""
+    total, done = wanted.num_rows, 0
+    keys = wanted.select(["library_id", "local_id", "part", "size", "modified_ns"])
+    for group in hash_groups(libraries, wanted, workers=workers):
+        rows = keys.take([row for row, _ in group]).to_pylist()
+        for row, (_, (checksum, captured_at, content_id, problem)) in zip(rows, group, strict=True):
             done += 1
             progress("hash", done, total)
-            yield hashed
+            yield Hashed(
+                library_id=row["library_id"],
+                local_id=row["local_id"],
+                part=row["part"],
+                checksum=checksum,
+                size=row["size"] or 0,
+                modified_ns=row["modified_ns"] or 0,
+                captured_at=captured_at,
+                content_id=content_id,
+                problem=None if problem is None else problem[1],
+            )
+
+
+def hash_groups(
+    libraries: Mapping[str, Library],
+    wanted: pa.Table,
+    *,
+    workers: int | None = None,
+    enough: Callable[[], bool] = lambda: False,
+) -> Iterator[list[tuple[int, Outcome]]]:
+    """Row numbers of ``wanted`` (ENUMERATED) with their outcomes, in groups, as they are done (spec, item 5.1).
+
+    The capture time is in microseconds since 1970: the EXIF or QuickTime time as UTC where the file says its offset,
+    else the wall clock of the place; a file that says nothing has its modification time, in UTC.
+    A part that is gone, unreadable, or not the bytes that were listed has a problem and no checksum; it never
+    has a wrong one. So has what a worker process held that was killed. Rows with a checksum of their own (a checksums
+    file) are passed through.
+
+    Files that a library can name by path (``path_of``) are read by worker processes where there are many; everything
+    else by threads. Memory stays flat: one chunk a worker (default: one for each usable core) and a few batches in
+    flight. ``enough`` is asked several times a second; once it is true, or when the iterator is closed, the workers
+    stop within a chunk, and what was not handed out was not hashed.
+    """
+    count = workers or _usable_cores()
+    job = _Job(
+        libraries,
+        _batches(libraries, wanted),
+        threading.Semaphore(_AHEAD * count),
+        by_processes=wanted.num_rows >= _WORTH_PROCESSES,
+    )
+    lanes = [threading.Thread(target=_lane, args=(job,), name=f"hash-{n}", daemon=True) for n in range(count)]
+    for lane in lanes:
+        lane.start()
+    try:
+        running = count
+        while running and not enough():
+            try:
+                done = job.finished.get(timeout=_GLANCE)
+            except Empty:
+                continue
+            if isinstance(done, BaseException):
+                raise done
+            if done is None:
+                running -= 1
+            else:
+                job.room.release()
+                yield done
     finally:
-        stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
+        job.stop.set()
+        for _ in lanes:
+            job.room.release()
+        with job.lock:
+            for worker in job.workers:
+                worker.process.kill()
+        for lane in lanes:
+            lane.join()
 
 
 def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _rows(wanted: pa.Table) -> Iterator[dict[str, Any]]:
-    columns = ["library_id", "local_id", "part", "file_name", "size", "modified_ns", "file_identity", "checksum"]
-    for batch in wanted.select(columns).to_batches(max_chunksize=1000):
-        yield from batch.to_pylist()
+@dataclass(slots=True)
+class _Batch:
+    """Rows that are done together: files with a path, rows of libraries without one, or outcomes that are known."""
+
+    rows: list[int] = field(default_factory=list)
+    files: list[Wanted] = field(default_factory=list)
+    streams: list[_Row] = field(default_factory=list)
+    known: list[Outcome] = field(default_factory=list)
 
 
-def _hash_row(library: Library, row: dict[str, Any], buffers: threading.local, stop: threading.Event) -> Hashed:
-    local_id, part = row["local_id"], row["part"]
-    checksum, captured_at, problem = row["checksum"], None, None
-    if checksum is None:
-        if not hasattr(buffers, "chunk"):
-            buffers.chunk = bytearray(CHUNK)
-        try:
-            with library.open_bytes(local_id, part) as stream:
-                checksum, captured_at, problem = _read(library, row, stream, memoryview(buffers.chunk), stop)
-        except FileNotFoundError:
-            problem = _VANISHED
-        except OSError as error:
-            problem = f"it cannot be read: {error.strerror or type(error).__name__}"
-    return Hashed(
-        library_id=row["library_id"],
-        local_id=local_id,
-        part=part,
-        checksum=checksum,
-        size=row["size"] or 0,
-        modified_ns=row["modified_ns"] or 0,
-        captured_at=captured_at,
-        problem=problem,
-    )
+@dataclass(slots=True)
+class _Job:
+    """What the lanes of one call share. ``finished`` gets groups, an error, and None from each lane that ends."""
+
+    libraries: Mapping[str, Library]
+    batches: Iterator[_Batch]
+    room: threading.Semaphore
+    by_processes: bool
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    stop: threading.Event = field(default_factory=threading.Event)
+    finished: SimpleQueue[list[tuple[int, Outcome]] | BaseException | None] = field(default_factory=SimpleQueue)
+    workers: list[Worker] = field(default_factory=list)
+
+    def next_batch(self) -> _Batch | None:
+        self.room.acquire()
+        with self.lock:
+            return None if self.stop.is_set() else next(self.batches, None)
+
+    def done(self, rows: list[int], outcomes: list[Outcome]) -> None:
+        self.finished.put(list(zip(rows, outcomes, strict=True)))
 
 
-def _read(
-    library: Library, row: dict[str, Any], stream: BinaryIO, chunk: memoryview, stop: threading.Event
-) -> tuple[str | None, int | None, str | None]:
-    """Checksum, capture time and problem of an open stream: only one of the first and the last is set.
+def _batches(libraries: Mapping[str, Library], wanted: pa.Table) -> Iterator[_Batch]:
+    """The rows of ``wanted`` by the way they are read. A stream (a phone) is a batch of its own."""
+    files, size, paths, number = _Batch(), 0, 0, 0
+    for piece in wanted.select(_COLUMNS).to_batches(max_chunksize=1024):
+        known = _Batch()
+        for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
+            library = libraries[row[0]]
+            try:
+                path = _path(library, row)
+                ready: Outcome | None = None if row[7] is None else (row[7], None, None, None)
+            except OSError as error:
+                path, ready = None, unreadable(error)
+            if ready is not None:
+                known.rows.append(number)
+                known.known.append(ready)
+            elif path is None:
+                yield _Batch([number], streams=[row])
+            else:
+                size, paths = size + (row[4] or 0), paths + len(path)
+                if files.rows and (size > _BATCH_BYTES or paths > _BATCH_PATHS or len(files.rows) == _BATCH_FILES):
+                    yield files
+                    files, size, paths = _Batch(), row[4] or 0, len(path)
+                files.rows.append(number)
+                files.files.append((path, *row[3:7]))
+            number += 1
+        if known.rows:
+            yield known
+    if files.rows:
+        yield files
+
+
+def _path(library: Library, row: _Row) -> bytes | None:
+    """Where the part is, if its library can say so. Raises OSError."""
+    path_of: Callable[[str, str], bytes | None] | None = getattr(library, "path_of", None)
+    return None if path_of is None or row[7] is not None else path_of(row[1], row[2])
+
+
+def _lane(job: _Job) -> None:
+    """One worker's life: take batches until there are none; files go to a process where that is worth it."""
+    worker: Worker | None = None
+    by_process = job.by_processes
+    chunk = memoryview(bytearray(CHUNK))
+    try:
+        while (batch := job.next_batch()) is not None:
+            if not batch.files:
+                job.done(batch.rows, batch.known or [_hash_stream(job, row, chunk) for row in batch.streams])
+                continue
+            if by_process and worker is None:
+                worker = _started(job)
+                by_process = worker is not None
+            if worker is None:
+                job.done(batch.rows, [hash_file(file, chunk, job.stop.is_set) for file in batch.files])
+                continue
+            worker.give(batch.rows, batch.files)
+            if len(worker.sent) > 1:  # it has the next batch while the answer to this one is looked at
+                worker = _answered(job, worker)
+        while worker is not None and worker.sent:
+            worker = _answered(job, worker)
+    except BaseException as error:
+        job.finished.put(error)
+    finally:
+        if worker is not None:
+            worker.end()
+        job.finished.put(None)
+
+
+def _started(job: _Job) -> Worker | None:
+    with job.lock:
+        worker = None if job.stop.is_set() else hash_workers.start()
+        if worker is not None:
+            job.workers.append(worker)
+        return worker
+
+
+def _answered(job: _Job, worker: Worker) -> Worker | None:
+    """Take the oldest answer. A worker that ended leaves problems, and no worker."""
+    try:
+        rows = worker.sent[0]
+        job.done(rows, worker.take())
+    except EOFError:
+        for rows in worker.sent:
+            job.done(rows, [failed(KILLED)] * len(rows))
+        worker.end()
+        with job.lock:
+            job.workers.remove(worker)
+        return None
+    return worker
+
+
+def _hash_stream(job: _Job, row: _Row, chunk: memoryview) -> Outcome:
+    """The outcome of a part that its library opens."""
+    library = job.libraries[row[0]]
+    try:
+        with library.open_bytes(row[1], row[2]) as stream:
+            return _read(library, row, stream, chunk, job.stop)
+    except OSError as error:
+        return unreadable(error)
+
+
+def _read(library: Library, row: _Row, stream: BinaryIO, chunk: memoryview, stop: threading.Event) -> Outcome:
+    """The outcome of an open stream.
 
     The path is looked at before and after, and the open file as well: a replaced file changes the path, a file that
     is written to changes both. ``st_ctime_ns`` notices a writer that puts the modification time back.
     Bytes that come from another device have no open file here: of those the library's stamp alone tells.
     """
-    listed = (row["size"], row["modified_ns"], row["file_identity"])
+    _, local_id, part, name, *listed = row[:7]
     opened = _status(stream)
-    if _stamp(library, row) != listed or (opened is not None and _key(opened) != listed):
-        return None, None, _CHANGED_BEFORE
+    if _stamp(library, local_id, part) != listed or (opened is not None and _key(opened) != listed):
+        return failed(CHANGED_BEFORE)
     digest = hashlib.sha1(usedforsecurity=False)
-    captured_at, size = None, 0
+    captured_at, content_id, size = None, None, 0
     while count := _fill(stream, chunk):
         if stop.is_set():
-            return None, None, "the run was stopped"
+            return failed(STOPPED)
         digest.update(chunk[:count])
         if size == 0:
-            captured_at = capture_time(row["file_name"], chunk[:count], stream)
+            captured_at, content_id = metadata(name, chunk[:count], stream)
         size += count
-    if size != row["size"] or _stamp(library, row) != listed or _was_written_to(stream, opened):
-        return None, None, _CHANGED_DURING
-    if captured_at is None:
-        captured_at = row["modified_ns"] // 1000
-    return base64.b64encode(digest.digest()).decode("ascii"), captured_at, None
+    if size != row[4] or _stamp(library, local_id, part) != listed or _was_written_to(stream, opened):
+        return failed(CHANGED_DURING)
+    return encoded(digest.digest()), row[5] // 1000 if captured_at is None else captured_at, content_id, None
 
 
 def _fill(stream: BinaryIO, chunk: memoryview) -> int:
@@ -140,9 +295,9 @@ def _fill(stream: BinaryIO, chunk: memoryview) -> int:
     return filled
 
 
-def _stamp(library: Library, row: dict[str, Any]) -> tuple[int, int, str]:
-    stamp = library.stamp(row["local_id"], row["part"])
-    return stamp.size, stamp.modified_ns, stamp.file_identity
+def _stamp(library: Library, local_id: str, part: str) -> list[int | str]:
+    stamp = library.stamp(local_id, part)
+    return [stamp.size, stamp.modified_ns, stamp.file_identity]
 
 
 def _status(stream: BinaryIO) -> os.stat_result | None:
@@ -161,5 +316,5 @@ def _was_written_to(stream: BinaryIO, opened: os.stat_result | None) -> bool:
     return _key(closing) != _key(opened) or closing.st_ctime_ns != opened.st_ctime_ns
 
 
-def _key(status: os.stat_result) -> tuple[int, int, str]:
-    return status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}"
+def _key(status: os.stat_result) -> list[int | str]:
+    return [status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}"]
