@@ -33,7 +33,7 @@ def peak(pid):
     return int(text.split()[0]) if text else 0
 
 def workers():
-    return {pid for task in pathlib.Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    return " ".join(path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/children")).split()
 
 library = FolderLibrary("bench", "photos", register_folder(pathlib.Path(sys.argv[1])))
 table = library.enumerate().table

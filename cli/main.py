@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cli import accounts, exclude, journal, library, runs, server, settings, state, status, watch
+from cli import accounts, deferred, exclude, journal, library, runs, server, settings, state, status, watch
 from cli.explain import explain
 from cli.history import history_app
 from cli.output import note, printable, safe_streams
@@ -74,6 +74,7 @@ app.add_typer(history_app, name="history")
 app.add_typer(settings.app, name="settings")
 app.add_typer(exclude.app, name="exclude")
 app.add_typer(library.app, name="library")
+deferred.register(library.app)
 app.add_typer(state.app, name="state")
 status.register(app)
 app.command("explain")(explain)

@@ -61,12 +61,16 @@ PLAN_LASTS = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class ReconcileRequest:
-    """What a reconciliation is asked to do. ``checksums_file`` stands for the local libraries when given."""
+    """What a reconciliation is asked to do. ``checksums_file`` stands for the local libraries when given.
+
+    ``time_budget_seconds``: how long it may hash; None: as long as the setting hashTimeBudgetSeconds says.
+    """
 
     partition: str = DEFAULT_PARTITION
     dry_run: bool = True
     checksums_file: Path | None = None
     applies_itself: bool = True  # whether a real run may apply its plan where the setting allows it
+    time_budget_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def reconcile(call: Call, way: str, request: ReconcileRequest) -> Summary:
                 settle(partition, server)
         run = open_run(
             home, partition, flow="full", way=way, dry_run=request.dry_run,
-            checksums_file=request.checksums_file, facts=facts,
+            checksums_file=request.checksums_file, facts=facts, time_budget_seconds=request.time_budget_seconds,
         )  # fmt: skip
         context = open_context(run)
         with _failure_is_recorded(context):
@@ -230,7 +234,9 @@ def _plan(call: Call, run: RunRef, context: Context) -> Ref | Summary:
     counts = {"local": local.rows}
     verdict = verdict_of(read_json(context.folder / merge_observed.FACTS)["verdict"])
     if not verdict.passed:
-        return summarize(context, ABORTED, verdict=verdict, counts=counts)
+        return summarize(
+            context, ABORTED, verdict=verdict, counts=counts, notes=hash.notes(read_json(context.folder / hash.FACTS))
+        )
     server = call(fetch_server_assets.STEP, run, memory, local)
     candidates = call(diff.STEP, run, server, local, memory)
     scoped = call(scope_filter.STEP, run, candidates, memory)

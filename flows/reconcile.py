@@ -23,6 +23,7 @@ def reconcile(
     dry_run: bool = True,
     local_checksums_file: Path | None = None,
     applies_itself: bool = True,
+    time_budget_seconds: Annotated[int, Field(ge=1)] | None = None,
 ) -> Any:
     """Find photos that were deleted locally and plan to move their server copies to the trash.
 
@@ -34,8 +35,10 @@ def reconcile(
         local_checksums_file: A file with one base64 SHA-1 per line that stands for the local libraries. Leave it empty
             to read the registered libraries.
         applies_itself: Off: a real run ends with its plan, whatever the settings allow.
+        time_budget_seconds: Stop reading new files after so long; the next run goes on, and this one deletes nothing.
+            Leave it empty for the setting hashTimeBudgetSeconds.
     """
-    request = pipeline.ReconcileRequest(partition, dry_run, local_checksums_file, applies_itself)
+    request = pipeline.ReconcileRequest(partition, dry_run, local_checksums_file, applies_itself, time_budget_seconds)
     summary = pipeline.reconcile(prefect_way.call, prefect_way.WAY, request)
     show_summary(summary, partition)
     return final_state(summary)

@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO
@@ -75,7 +75,7 @@ def hash_groups(
     *,
     workers: int | None = None,
     enough: Callable[[], bool] = lambda: False,
-) -> Iterator[list[tuple[int, Outcome]]]:
+) -> Generator[list[tuple[int, Outcome]], None, None]:
     """Row numbers of ``wanted`` (ENUMERATED) with their outcomes, in groups, as they are done (spec, item 5.1).
 
     The capture time is in microseconds since 1970: the EXIF or QuickTime time as UTC where the file says its offset,

@@ -1,7 +1,7 @@
 """The global hash cache: what was hashed is not read again, and every file name ever seen of a content is kept.
 
 It is keyed by content and local id, and knows no account; whose photos they are is the partition's. It is only a
-cache: a damaged file is set aside and a new one begun.
+cache: a damaged file is set aside and a new one begun. The store of deferred hashes in it lives in ``state.deferred``.
 """
 
 from __future__ import annotations
@@ -25,45 +25,83 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 _ADVICE = "It is set aside, and every file is hashed again."
 
-# Names are frozen: tests pin them. No index: both tables are read and written in bulk.
-SCHEMA = """
+# Parts that have no checksum yet (state.deferred). last_tried_at is null, and attempts 0, for what a limit kept back.
+DEFERRED = """
+CREATE TABLE deferred (
+    library_id VARCHAR NOT NULL, local_id VARCHAR NOT NULL, part VARCHAR NOT NULL, file_name VARCHAR NOT NULL,
+    size BIGINT, modified_ns BIGINT, reason VARCHAR NOT NULL, first_deferred_at TIMESTAMP NOT NULL,
+    last_tried_at TIMESTAMP, attempts INTEGER NOT NULL
+);
+"""
+
+# Names are frozen: tests pin them. No index: the tables are read and written in bulk.
+SCHEMA = f"""
 CREATE TABLE hashes (
     library_id VARCHAR NOT NULL, local_id VARCHAR NOT NULL, part VARCHAR NOT NULL, checksum VARCHAR NOT NULL,
-    size BIGINT, modified_ns BIGINT, file_identity VARCHAR, captured_at TIMESTAMP
+    size BIGINT, modified_ns BIGINT, file_identity VARCHAR, captured_at TIMESTAMP, content_id VARCHAR
 );
 CREATE TABLE names (checksum VARCHAR NOT NULL, file_name VARCHAR NOT NULL);
+{DEFERRED}
+"""
+
+# From the first layout to this one: nobody hashes a terabyte again for a column.
+MIGRATION = f"""
+ALTER TABLE hashes ADD COLUMN content_id VARCHAR;
+{DEFERRED}
 """
 
 COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
-_EXPECTED = {("names", "checksum"), ("names", "file_name")} | {
+_FIRST = {("names", "checksum"), ("names", "file_name")} | {
     ("hashes", column)
     for column in (
         *("library_id", "local_id", "part", "checksum"),
         *("size", "modified_ns", "file_identity", "captured_at"),
     )
 }
+_EXPECTED = (
+    _FIRST
+    | {("hashes", "content_id")}
+    | {
+        ("deferred", column)
+        for column in (
+            *("library_id", "local_id", "part", "file_name", "size", "modified_ns"),
+            *("reason", "first_deferred_at", "last_tried_at", "attempts"),
+        )
+    }
+)
 
 SAME_FILE = "split_part(h.file_identity, ':', -1) IS NOT DISTINCT FROM split_part(l.file_identity, ':', -1)"
 
 # Same size, modification date and file: the same bytes (spec, Reconciliation run, 1). The file counts because a photo
 # that is moved over another one of its size and second would pass for it. A device's number may change with a mount;
-# only what follows it (the inode) is compared.
+# only what follows it (the inode) is compared. A part that is listed with neither size nor date was put off this
+# computer by its platform, not deleted: what was hashed of it before stands.
+KNOWN = f"""
+h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part AND (
+    (h.size = l.size AND h.modified_ns = l.modified_ns AND {SAME_FILE}
+        AND (l.checksum IS NULL OR l.checksum = h.checksum))
+    OR (l.size IS NULL AND l.modified_ns IS NULL AND l.checksum IS NULL)
+)
+"""
+
 HITS = f"""
 SELECT l.library_id, l.local_id, l.part, coalesce(l.checksum, h.checksum) AS checksum, l.file_name, l.size,
        l.modified_ns, l.file_identity, h.captured_at, l.albums, l.in_trash
 FROM listing l
-LEFT JOIN hashes h ON h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part
-     AND h.size = l.size AND h.modified_ns = l.modified_ns AND {SAME_FILE}
-     AND (l.checksum IS NULL OR l.checksum = h.checksum)
+LEFT JOIN hashes h ON {KNOWN}
 WHERE coalesce(l.checksum, h.checksum) IS NOT NULL
 """
 
 MISSES = f"""
 SELECT l.*
 FROM listing l
-ANTI JOIN hashes h ON h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part
-     AND h.size = l.size AND h.modified_ns = l.modified_ns AND {SAME_FILE}
+ANTI JOIN hashes h ON {KNOWN}
 WHERE l.checksum IS NULL
+"""
+
+CONTENT_IDS = """
+SELECT l.library_id, l.local_id, l.part, h.content_id
+FROM local l LEFT JOIN hashes h USING (library_id, local_id, part, checksum)
 """
 
 # A write that does not know the capture date of the same bytes must not wipe it.
@@ -71,7 +109,7 @@ FRESH = """
 CREATE TEMP TABLE fresh AS
 SELECT r.library_id, r.local_id, r.part, r.checksum, r.size, r.modified_ns,
        coalesce(r.file_identity, h.file_identity) AS file_identity,
-       coalesce(r.captured_at, h.captured_at) AS captured_at
+       coalesce(r.captured_at, h.captured_at) AS captured_at, coalesce(r.content_id, h.content_id) AS content_id
 FROM (
     SELECT DISTINCT ON (library_id, local_id, part) * FROM rows WHERE checksum IS NOT NULL
     ORDER BY captured_at NULLS LAST, checksum
@@ -82,6 +120,11 @@ LEFT JOIN hashes h USING (library_id, local_id, part, checksum)
 REPLACE = """
 DELETE FROM hashes USING fresh
 WHERE hashes.library_id = fresh.library_id AND hashes.local_id = fresh.local_id AND hashes.part = fresh.part
+"""
+
+NO_LONGER_DEFERRED = """
+DELETE FROM deferred USING fresh
+WHERE deferred.library_id = fresh.library_id AND deferred.local_id = fresh.local_id AND deferred.part = fresh.part
 """
 
 NEW_NAMES = """
@@ -100,29 +143,51 @@ def split(home: Home, listing: pa.Table) -> tuple[pa.Table, pa.Table]:
     ``listing`` has the columns of library.protocol.ENUMERATED. The first table is LOCAL (engine.relations): a hit has
     the size and modification date of the cached entry, or its checksum comes from the library itself. The second one
     is ENUMERATED. A file that was only touched is hashed again, and its old entry stays until then.
+
+    A part that is listed without size and date (a photo that is only in the cloud now) keeps the checksum that it had.
+    That is safe: the row makes a checksum alive, which protects it, and confirms nothing. Had the part been edited
+    meanwhile, it is its old bytes that are protected; the new ones were never observed under it, and what the same
+    file name and capture second tell of them goes to review (docs/rules.md, section 4, line 8).
     """
 
     def work(con: duckdb.DuckDBPyConnection) -> tuple[pa.Table, pa.Table]:
         con.register("listing", listing)
         return con.sql(HITS).to_arrow_table().cast(LOCAL), con.sql(MISSES).to_arrow_table().cast(listing.schema)
 
-    return _with_cache(home, work, write=False)
+    return with_cache(home, work, write=False)
 
 
 def remember(home: Home, rows: pa.Table) -> None:
-    """Keeps the checksums of LOCAL rows and adds their names. A row without a checksum changes nothing.
+    """Keeps the checksums of LOCAL rows, which may have a ``content_id`` too, and adds their names.
 
-    A capture date that is known is not wiped by a row of the same bytes without one (lesson 27).
+    A row without a checksum changes nothing; a part with one is deferred no longer. A capture date or content id that
+    is known is not wiped by a row of the same bytes without one (lesson 27).
     """
+    import pyarrow as pa
+
+    if "content_id" not in rows.column_names:
+        rows = rows.append_column("content_id", pa.nulls(rows.num_rows, pa.string()))
 
     def work(con: duckdb.DuckDBPyConnection) -> None:
         con.register("rows", rows)
         con.execute(FRESH)
         con.execute(REPLACE)
         con.execute("INSERT INTO hashes BY NAME FROM fresh")
+        con.execute(NO_LONGER_DEFERRED)
         con.execute(NEW_NAMES)
 
-    _with_cache(home, work, write=True)
+    with_cache(home, work, write=True)
+
+
+def content_ids(home: Home, local: pa.Table) -> pa.Table:
+    """``library_id``, ``local_id``, ``part`` and ``content_id`` of LOCAL rows; null: the file has none, was hashed by
+    an earlier version, or has no checksum yet."""
+
+    def work(con: duckdb.DuckDBPyConnection) -> pa.Table:
+        con.register("local", local)
+        return con.sql(CONTENT_IDS).to_arrow_table()
+
+    return with_cache(home, work, write=False)
 
 
 def remember_names(home: Home, rows: pa.Table) -> None:
@@ -132,51 +197,65 @@ def remember_names(home: Home, rows: pa.Table) -> None:
         con.register("rows", rows)
         con.execute(NEW_NAMES)
 
-    _with_cache(home, work, write=True)
+    with_cache(home, work, write=True)
 
 
 def names_for(home: Home, checksums: Iterable[str]) -> pa.Table:
     """``checksum`` and ``names`` (list, lower case, sorted) of those that have a name."""
     wanted = list(checksums)
     query = f"{NAME_LISTS} WHERE checksum IN (SELECT unnest(?)) GROUP BY checksum"
-    return _with_cache(home, lambda con: con.sql(query, params=[wanted]).to_arrow_table(), write=False)
+    return with_cache(home, lambda con: con.sql(query, params=[wanted]).to_arrow_table(), write=False)
 
 
 def export_names(home: Home, path: Path) -> None:
     """Writes ``checksum`` and ``names`` of every content to a Parquet file."""
     query = f"{NAME_LISTS} GROUP BY checksum"
-    _with_cache(home, lambda con: con.sql(query).write_parquet(str(path), compression="zstd"), write=False)
+    with_cache(home, lambda con: con.sql(query).write_parquet(str(path), compression="zstd"), write=False)
     path.chmod(0o600)
 
 
 def cached_checksums(home: Home) -> pa.Table:
     """The distinct checksums of the cache, one column ``checksum`` (spec, item 10: the Indexed statistic)."""
     query = "SELECT DISTINCT checksum FROM hashes"
-    return _with_cache(home, lambda con: con.sql(query).to_arrow_table(), write=False)
+    return with_cache(home, lambda con: con.sql(query).to_arrow_table(), write=False)
 
 
 def wipe(home: Home) -> None:
-    """Forgets every hash (spec, item 12). The names stay: they protect photos whose bytes changed."""
-    _with_cache(home, lambda con: con.execute("DELETE FROM hashes"), write=True)
+    """Forgets every hash, and what was deferred (spec, item 12). The names stay: they protect photos whose bytes
+    changed."""
+    with_cache(home, lambda con: con.execute("DELETE FROM hashes; DELETE FROM deferred"), write=True)
 
 
-def _with_cache(home: Home, work: Callable[[duckdb.DuckDBPyConnection], _T], *, write: bool) -> _T:
-    """Does the work in one transaction; where the file turns out to be damaged, in a new one."""
+def with_cache(home: Home, work: Callable[[duckdb.DuckDBPyConnection], _T], *, write: bool) -> _T:
+    """Does the work in one transaction; where the file turns out to be damaged, in a new one. For this package."""
     path = home.hash_cache
     ensure_folder(home.root)
     if not path.exists():
         _begin_anew(path, None)
     seen = path.stat().st_ino
     try:
-        return _in_transaction(path, work, write)
+        try:
+            return _in_transaction(path, work, write)
+        except _OldLayout:
+            _in_transaction(path, lambda con: None, write=True)
+            return _in_transaction(path, work, write)
     except StateCorrupt:
         _begin_anew(path, seen)
         return _in_transaction(path, work, write)
 
 
+class _OldLayout(Exception):
+    """The file has the first layout, and cannot be changed while it is open for reading."""
+
+
 def _in_transaction(path: Path, work: Callable[[duckdb.DuckDBPyConnection], _T], write: bool) -> _T:
     with lock_of(path, shared=not write), opened(path, _ADVICE, read_only=not write) as con, transaction(con):
-        if set(con.execute(COLUMNS).fetchall()) != _EXPECTED:
+        layout = set(con.execute(COLUMNS).fetchall())
+        if layout == _FIRST and write:
+            con.execute(MIGRATION)
+        elif layout == _FIRST:
+            raise _OldLayout
+        elif layout != _EXPECTED:
             raise StateCorrupt(f"{path} is not a hash cache of this program.", _ADVICE)
         return work(con)
 

@@ -91,8 +91,12 @@ def open_run(
     dry_run: bool,
     checksums_file: Path | None,
     facts: ServerFacts,
+    time_budget_seconds: int | None = None,
 ) -> RunRef:
-    """Make the run's folder and its run.json. Needs the partition's lock."""
+    """Make the run's folder and its run.json. Needs the partition's lock.
+
+    ``time_budget_seconds``: how long it may hash, where it is not hashTimeBudgetSeconds that says so.
+    """
     if partition.user_id is None:
         raise UsageError(
             "The server has not told yet whose API key it is.", "Run `deletion-sync verify` while the server is up."
@@ -113,6 +117,7 @@ def open_run(
         "user_id": partition.user_id,
         "checksums_file": None if checksums_file is None else str(checksums_file.absolute()),
         "libraries": libraries,
+        "time_budget_seconds": time_budget_seconds,
         "settings": settings_file.load(partition).model_dump(mode="json"),
         "server": {
             "version": facts.version,
