@@ -57,6 +57,7 @@ DELETE FROM retired WHERE checksum IN (SELECT checksum FROM alive);
 
 # A vanished id and a new id with the same (part, checksum) set, each the only one with it, are one asset that moved.
 # Where there are several, which is which cannot be told: every new one takes over the anchors of every vanished one.
+# A video that was an asset of its own and is the motion of a still now, or the other way, was regrouped.
 MOVES = """
 CREATE OR REPLACE TEMP TABLE gone_ids AS
     SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id);
@@ -71,6 +72,39 @@ CREATE OR REPLACE TEMP TABLE heirs AS
     SELECT v.library_id AS old_library, v.local_id AS old_id, a.library_id AS new_library, a.local_id AS new_id,
         count(*) OVER (PARTITION BY content) = 1 AS moved
     FROM vanished v JOIN arrived a USING (content);
+CREATE OR REPLACE TEMP TABLE alone AS
+    SELECT library_id, local_id, any_value(checksum) AS checksum
+    FROM known SEMI JOIN gone_ids USING (library_id, local_id)
+    GROUP BY library_id, local_id HAVING count(*) = 1 AND any_value(part) = 'primary';
+CREATE OR REPLACE TEMP TABLE regrouped AS
+    SELECT a.library_id, a.local_id AS old_id, w.local_id AS new_id
+    FROM alone a JOIN whole w ON w.library_id = a.library_id AND w.checksum = a.checksum AND w.part = 'motion'
+    ANTI JOIN known k ON k.library_id = w.library_id AND k.local_id = w.local_id AND k.part = 'motion'
+        AND k.checksum = w.checksum;
+CREATE OR REPLACE TEMP TABLE set_apart AS
+    SELECT k.library_id, k.local_id AS old_id, n.local_id AS new_id
+    FROM known k JOIN (
+        SELECT library_id, local_id, any_value(checksum) AS checksum
+        FROM whole ANTI JOIN known_ids USING (library_id, local_id)
+        GROUP BY library_id, local_id HAVING count(*) = 1 AND any_value(part) = 'primary'
+    ) n ON n.library_id = k.library_id AND n.checksum = k.checksum AND k.part = 'motion'
+    ANTI JOIN seen s ON s.library_id = k.library_id AND s.local_id = k.local_id AND s.checksum = k.checksum;
+CREATE OR REPLACE TEMP TABLE takers AS
+    SELECT library_id, local_id FROM (
+        SELECT library_id, new_id AS local_id FROM regrouped UNION SELECT library_id, new_id FROM set_apart
+    ) ANTI JOIN edit_anchors USING (library_id, local_id);
+INSERT INTO edit_anchors (library_id, local_id, checksum)
+    SELECT DISTINCT library_id, local_id, checksum FROM known SEMI JOIN takers USING (library_id, local_id)
+    UNION
+    SELECT DISTINCT library_id, local_id, checksum
+    FROM whole SEMI JOIN takers USING (library_id, local_id) ANTI JOIN known_ids USING (library_id, local_id);
+INSERT INTO heirs
+    SELECT library_id, old_id, library_id, new_id, true FROM regrouped;
+INSERT INTO edit_anchors (library_id, local_id, checksum)
+    SELECT a.library_id, a.new_id, e.checksum
+    FROM set_apart a JOIN edit_anchors e ON e.library_id = a.library_id AND e.local_id = a.old_id
+    ANTI JOIN known k ON k.library_id = a.library_id AND k.local_id = a.old_id AND k.checksum = e.checksum
+    EXCEPT SELECT library_id, local_id, checksum FROM edit_anchors;
 INSERT INTO edit_anchors (library_id, local_id, checksum)
     SELECT h.new_library, h.new_id, e.checksum
     FROM heirs h JOIN edit_anchors e ON e.library_id = h.old_library AND e.local_id = h.old_id

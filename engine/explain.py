@@ -56,8 +56,11 @@ WITH pairs AS (
 ),
 wanted AS (SELECT checksum FROM pairs UNION SELECT video_checksum FROM pairs),
 alive AS (
-    SELECT checksum, list(library_id || ': ' || local_id ORDER BY library_id, local_id) AS files
-    FROM (SELECT DISTINCT checksum, library_id, local_id FROM local SEMI JOIN wanted USING (checksum))
+    SELECT checksum, list(library_id || ': ' || local_id || if(trashed, ' (in its trash)', '') ORDER BY ALL) AS files
+    FROM (
+        SELECT checksum, library_id, local_id, bool_and(in_trash IS TRUE) AS trashed
+        FROM local SEMI JOIN wanted USING (checksum) GROUP BY ALL
+    )
     GROUP BY checksum
 ),
 own AS (FROM server WHERE owner_id = $user_id),

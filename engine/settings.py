@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from engine.errors import SettingsError
 
 FULL_LIBRARY = "fullLibrary"
+_LONGEST = 80
 
 
 class Strictness(StrEnum):
@@ -108,7 +110,28 @@ def parse_settings(payload: dict[str, Any]) -> Settings:
     try:
         return Settings.model_validate(payload)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'][:1]))}: {e['msg']}" for e in error.errors())
+        keys = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors())
+        problems = "; ".join(f"{key} is {_shown(payload.get(key))}, and may be {allowed(key)}" for key in keys)
         raise SettingsError(
-            f"Settings not accepted: {problems}.", "See `deletion-sync settings show` for every key and its range."
+            f"Settings not accepted: {problems}.", "See `deletion-sync settings show` for what each means."
         ) from None
+
+
+def allowed(key: str) -> str:
+    """What a setting may be, in words: ``0 to 90``, ``true or false``."""
+    schema = Settings.model_json_schema()
+    found: dict[str, Any] = schema["properties"][key]
+    found = {**schema["$defs"].get(str(found.get("$ref", "")).rpartition("/")[2], {}), **found}
+    if "enum" in found:
+        return " or ".join(map(str, found["enum"]))
+    if found.get("type") == "boolean":
+        return "true or false"
+    if "maximum" not in found:
+        return f'"{FULL_LIBRARY}" or {{"selectedAlbums": [album ids]}}'
+    low = f"over {found['exclusiveMinimum']:g}" if "exclusiveMinimum" in found else f"{found['minimum']:g}"
+    return f"{low} to {found['maximum']:g}{', whole' if found['type'] == 'integer' else ''}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
