@@ -42,7 +42,7 @@ def reset_index(home: Home, partition: Partition, now: datetime) -> None:
         with writing(partition) as con:
             for table in RESET_TABLES:
                 con.execute(f"DELETE FROM {table}")
-            con.execute("UPDATE libraries SET token = NULL, enumerated_at = NULL")
+            con.execute("UPDATE libraries SET token = NULL, enumerated_at = NULL, snapshot = snapshot + 1")
             clear_fact(con, FIRST_DRY_RUN)
             clear_fact(con, FIRST_DELETE_CONFIRMED)
             set_fact(con, HISTORY_LOST, "the index was reset")

@@ -24,6 +24,7 @@ MIGRATIONS: Mapping[int, str] = {
     1: """
     CREATE TABLE IF NOT EXISTS file_only (checksum VARCHAR NOT NULL);
     ALTER TABLE local_index ADD COLUMN in_trash BOOLEAN DEFAULT false;
+    ALTER TABLE libraries ADD COLUMN snapshot BIGINT DEFAULT 0;
     """,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,13 +14,17 @@ from state.runs import LIBRARIES_CHANGED, clear_fact, get_fact, set_fact
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
     """One registered library. ``config`` is JSON that only its kind understands.
 
-    ``token`` is the change token of the last enumeration whose changes were applied; None: there was none yet.
+    ``token`` is the change token of the last enumeration whose changes were applied, as the library gave it; None:
+    there was none yet. ``snapshot`` is the number of the enumeration that the index holds, ``token_of`` that of the
+    token's. Where they differ, the two do not belong together, and nothing can be told from what the index has and a
+    listing lacks (spec, Token expired).
     """
 
     library_id: str
@@ -29,7 +34,15 @@ class Registered:
     added_at: datetime
     token: str | None = None
     enumerated_at: datetime | None = None
+    snapshot: int = 0
+    token_of: int = 0
 
+
+_NUMBER, _TOKEN = "snapshot", "token"
+_SNAPSHOT = """
+SELECT library_id, local_id, part, file_name, size, modified_ns, file_identity, checksum, in_trash
+FROM local_index WHERE library_id = $library
+"""
 
 HELD_ALONE = """
 SELECT count(DISTINCT checksum) FROM local_index
@@ -52,9 +65,16 @@ def add(con: duckdb.DuckDBPyConnection, library: Registered) -> None:
 def registered(con: duckdb.DuckDBPyConnection) -> list[Registered]:
     """Every registered library, in the order they were added."""
     rows = con.execute(
-        "SELECT library_id, kind, label, config, added_at, token, enumerated_at FROM libraries ORDER BY added_at"
+        "SELECT library_id, kind, label, config, added_at, token, enumerated_at, snapshot "
+        "FROM libraries ORDER BY added_at"
     ).fetchall()
-    return [Registered(*row) for row in rows]
+    found = []
+    for library_id, kind, label, config, added_at, text, enumerated_at, number in rows:
+        token, token_of = _read_token(text)
+        found.append(
+            Registered(library_id, kind, label, config, added_at, token, enumerated_at, int(number or 0), token_of)
+        )
+    return found
 
 
 def remove(con: duckdb.DuckDBPyConnection, library_id: str, now: datetime) -> int:
@@ -110,12 +130,30 @@ def indexed_count(con: duckdb.DuckDBPyConnection, library_id: str) -> int:
     return int(count)
 
 
+def snapshot(con: duckdb.DuckDBPyConnection, library_id: str) -> pa.Table:
+    """What the index holds of a library: the columns of library.protocol.ENUMERATED, albums apart."""
+    return con.sql(_SNAPSHOT, params={"library": library_id}).to_arrow_table()
+
+
 def save_token(con: duckdb.DuckDBPyConnection, library_id: str, token: str | None, now: datetime) -> None:
-    """Save the change token taken before an enumeration, once all its changes are applied."""
-    con.execute(
-        "UPDATE libraries SET token = ?, enumerated_at = ? WHERE library_id = ?",
-        [token, now, library_id],
-    )
+    """Save the change token taken before an enumeration, once all its changes are applied: the index is then the next
+    snapshot, and the token is of it."""
+    ((number,),) = con.execute(
+        "UPDATE libraries SET snapshot = coalesce(snapshot, 0) + 1, enumerated_at = ? WHERE library_id = ? "
+        "RETURNING snapshot",
+        [now, library_id],
+    ).fetchall()
+    text = None if token is None else json.dumps({_NUMBER: number, _TOKEN: token})
+    con.execute("UPDATE libraries SET token = ? WHERE library_id = ?", [text, library_id])
+
+
+def _read_token(text: str | None) -> tuple[str | None, int]:
+    """A stored token, and the number of its snapshot: 0 for one that was saved before there were numbers."""
+    try:
+        read = json.loads(text or "")
+        return str(read[_TOKEN]), int(read[_NUMBER])
+    except (ValueError, TypeError, KeyError):
+        return text, 0
 
 
 def save_config(con: duckdb.DuckDBPyConnection, library_id: str, config: str) -> None:

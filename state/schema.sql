@@ -38,9 +38,10 @@ CREATE TABLE local_index (
 );
 
 -- token: the change token taken before the last enumeration whose changes were all applied; null: none yet.
+-- snapshot: which enumeration local_index holds, counted from 1. The token carries the number of the one that it goes with.
 CREATE TABLE libraries (
     library_id VARCHAR PRIMARY KEY, kind VARCHAR NOT NULL, label VARCHAR NOT NULL, config VARCHAR NOT NULL,
-    added_at TIMESTAMP NOT NULL, token VARCHAR, enumerated_at TIMESTAMP
+    added_at TIMESTAMP NOT NULL, token VARCHAR, enumerated_at TIMESTAMP, snapshot BIGINT DEFAULT 0
 );
 
 CREATE TABLE runs (

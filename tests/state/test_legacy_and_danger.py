@@ -59,7 +59,7 @@ def fill(partition: Partition) -> None:
             "VALUES ('lib', 'a', 'primary', ?, 'a.jpg')",
             [ONE],
         )
-        con.execute("INSERT INTO libraries VALUES ('lib', 'folder', 'lib', '{}', ?, 'token', ?)", [NOW, NOW])
+        con.execute("INSERT INTO libraries VALUES ('lib', 'folder', 'lib', '{}', ?, 'token', ?, 1)", [NOW, NOW])
         set_fact(con, FIRST_DRY_RUN, "x")
         set_fact(con, FIRST_DELETE_CONFIRMED, "x")
     add(partition, [TWO], "mine", NOW)
