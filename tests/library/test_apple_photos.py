@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -171,10 +173,12 @@ def test_lesson_13_what_others_share_is_never_listed(bundle: Bundle, how: str) -
 @pytest.mark.parametrize("model", [model for model in VERSIONS if model >= 16000])
 def test_lesson_13_the_shared_library_is_withheld_in_every_version_that_has_one(tmp_path: Path, model: int) -> None:
     bundle = Bundle(tmp_path / "P.photoslibrary", model)
-    state = {"ACTIVELIBRARYSCOPEPARTICIPATIONSTATE": 0, "LIBRARYSCOPESHARESTATE": 0}
-    own = bundle.add("IMG_1.JPG", b"own", **state)
-    partners = bundle.add("IMG_2.JPG", b"partner's", **dict.fromkeys(state, 1), LIBRARYSCOPE=1)
-    handed = bundle.add("IMG_3.JPG", b"own, given to both", **dict.fromkeys(state, 1), LIBRARYSCOPE=1)
+    own = bundle.add("IMG_1.JPG", b"own")
+    partners = bundle.add("IMG_2.JPG", b"partner's")
+    handed = bundle.add("IMG_3.JPG", b"own, given to both")
+    bundle.change(own, ACTIVELIBRARYSCOPEPARTICIPATIONSTATE=0, LIBRARYSCOPESHARESTATE=0)
+    for key in (partners, handed):
+        bundle.change(key, ACTIVELIBRARYSCOPEPARTICIPATIONSTATE=1, LIBRARYSCOPESHARESTATE=1, LIBRARYSCOPE=1)
     listing = bundle.library().enumerate()
     assert ids(listing) == {own} and listing.withheld == {partners, handed} and listing.complete
 
@@ -398,6 +402,21 @@ def test_a_database_that_keeps_changing_while_it_is_copied_is_an_error_not_a_mix
                 library.enumerate()
         finally:
             writer.kill()
+
+
+def test_no_room_for_a_copy_of_the_database_is_an_error_that_says_so(bundle: Bundle) -> None:
+    bundle.add("IMG_1.JPG", b"one")
+    library = bundle.library()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(LibraryUnavailable, match=r"cannot be copied.*Make room"):
+            library.enumerate()
+        assert library.access().status == "limited"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, old)
 
 
 def test_what_osxphotos_says_stays_off_the_screen(

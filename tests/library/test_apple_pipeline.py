@@ -186,6 +186,16 @@ def test_lesson_86_while_a_new_photo_is_only_in_icloud_nothing_is_deleted(mac: M
     assert mac.world.trashed() == set()
 
 
+def test_lesson_86_a_photo_whose_original_was_moved_to_icloud_is_never_trashed(mac: Mac) -> None:
+    mac.bundle.evict(mac.keys["IMG_1.JPG"])
+    mac.bundle.evict(mac.keys["IMG_90.JPG"])
+    for _ in range(3):
+        mac.world.pass_days(20)
+        summary = mac.world.reconcile()
+        assert summary.outcome in ("nothing to do", "aborted"), summary
+    assert mac.world.trashed() == set() and not confirmed()
+
+
 def test_lesson_13_what_a_partner_deletes_from_the_shared_library_stays(mac: Mac) -> None:
     shared = mac.photo("IMG_70.JPG", b"shared by both")
     mac.bundle.change(shared, ACTIVELIBRARYSCOPEPARTICIPATIONSTATE=1, LIBRARYSCOPESHARESTATE=1, LIBRARYSCOPE=1)
