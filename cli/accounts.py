@@ -6,7 +6,7 @@ import typer
 
 from cli.asking import confirm
 from cli.options import Yes
-from cli.output import note
+from cli.output import note, say
 from cli.place import credentials_here, here
 
 
@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def reset_index(yes: Yes = False) -> int:
-    """Wipe what was learnt of the local libraries; the next run counts as a first run."""
+    """Forget what was learnt of your libraries. The next run counts as a first run."""
     from state import danger
     from tasks.clock import now
 
@@ -29,12 +29,12 @@ def reset_index(yes: Yes = False) -> int:
         yes=yes,
     )
     danger.reset_index(place.home, place.partition, now().replace(tzinfo=None))
-    note("The index is reset. Start again with `deletion-sync dry-run`.")
+    say("The index is reset. Start again with `deletion-sync dry-run`.")
     return 0
 
 
 def clear_journal(yes: Yes = False) -> int:
-    """Delete the local audit log; past runs can then be undone only by their tag on the server."""
+    """Delete the local audit log. Past runs can then be undone only by their tag on the server."""
     from state import danger
 
     place = here()
@@ -44,20 +44,21 @@ def clear_journal(yes: Yes = False) -> int:
         yes=yes,
     )
     danger.clear_journal(place.partition)
-    note("The journal is deleted.")
+    say("The journal is deleted.")
     return 0
 
 
 def sign_out(yes: Yes = False) -> int:
-    """Forget whose API keys these are; what was indexed stays."""
+    """Forget whose API keys these are. What was indexed stays."""
     from state import danger, identity
     from state.partition import activate
     from tasks.clock import now
 
     home, credentials = credentials_here()
     confirm(
-        f"This forgets whose API keys for {credentials.server_url} these are. What was indexed, the exclusions, "
-        "the settings and the journal stay, and are found again when you sign in.",
+        f"This computer forgets which account of {credentials.server_url} your API key belongs to. What was indexed, "
+        "the exclusions, the settings and the journal stay. The next command with a key asks the server anew, and "
+        "finds them again.",
         yes=yes,
     )
     known = identity.cached(home, credentials)
@@ -66,4 +67,5 @@ def sign_out(yes: Yes = False) -> int:
         partition = activate(home, credentials.server_url, known.user_id, note, email=known.email)
     for line in danger.sign_out(home, credentials.server_url, partition, now().replace(tzinfo=None)):
         note(line)
+    say(f"Signed out of {credentials.server_url}.")
     return 0

@@ -42,7 +42,7 @@ def albums(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The library, as `library list` names it.")],
     as_json: AsJson = False,
 ) -> int:
-    """List a library's albums, and the ids by which `settings scope` chooses them."""
+    """List a library's albums. `settings scope` chooses them by their ids."""
     from cli.library import named
 
     partition = here().partition

@@ -28,7 +28,7 @@ def add(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Protect photos from all runs, a Live Photo's motion video along with its still."""
+    """Protect photos from all runs. A Live Photo's motion video goes with its still."""
     from cli.naming import resolved
     from state import exclusions
     from tasks.clock import naive_now
@@ -53,7 +53,7 @@ def add(
     else:
         for checksum, name in found.items():
             say(f"{checksum}  {name}")
-    note(f"{plural(len(found), 'checksum')} protected, {new:,} of them newly.")
+    (note if as_json else say)(f"{plural(len(found), 'checksum')} protected, {new:,} of them newly.")
     return 0
 
 
@@ -72,7 +72,7 @@ def remove(what: What = None, as_json: AsJson = False) -> int:
     lifted = exclusions.remove(partition, found, naive_now())
     if as_json:
         emit({"lifted": _entries(found)})
-    note(
+    (note if as_json else say)(
         f"{plural(lifted, 'checksum')} not protected any more. If deleted locally, they may be trashed by a later run."
     )
     return 0

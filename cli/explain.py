@@ -23,7 +23,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell why a photo goes, waits or stays: one line per rule, then what will happen and what you can do.
+    """Tell why a photo goes, waits or stays. What will happen and what you can do, then one line per rule.
 
     It reads the files of the last reconciliation and asks neither the server nor the libraries.
     """
@@ -39,6 +39,6 @@ def explain(
     for match in found.matches:
         say()
         say(f"{match.file_name or '(no name known)'}  asset {match.asset_id or '-'}  checksum {match.checksum or '-'}")
+        say(f"  => {match.conclusion}")
         for line in match.lines:
             say(f"  {line.rule:<13} {line.says:<6}  {line.text}")
-        say(f"  => {match.conclusion}")

@@ -25,7 +25,12 @@ history_app = typer.Typer(
 @history_app.command("list")
 def list_(
     detailed: Annotated[
-        bool, typer.Option("--detailed", help="Look at every asset of every run: how many are in the trash now.")
+        bool,
+        typer.Option(
+            "--detailed",
+            help="Also ask the server for every asset of every run: how many a run tagged, how many of them are in the "
+            "trash now, and how many are not. Slower: at least one request per run.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +60,7 @@ def show(
     run_id: Annotated[str, typer.Option("--run-id", metavar="RUN", help="The run, as `history list` shows it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show the assets that carry a run's tag, and whether each is in the trash now."""
+    """Show the assets that carry a run's tag. Each with whether it is in the trash now."""
     from tasks import history
 
     with _server() as server:

@@ -31,7 +31,7 @@ class _Run:
 
 @app.command("list")
 def list_runs(as_json: AsJson = False) -> int:
-    """List the runs in the local journal, the newest first, with the last status of their assets counted."""
+    """List the runs in the local journal. The newest first, with the last status of their assets counted."""
     from state import journal
 
     partition = here().partition

@@ -61,7 +61,7 @@ def add(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="What to call it; its own name by default.")] = None,
 ) -> int:
-    """Register a folder of photos, a Photos library or a phone. A folder gets a small hidden marker file."""
+    """Register a folder, a Photos library or a phone. A folder gets a small hidden marker file."""
     from state import journal, libraries
     from state.db import reading, writing
     from state.lock import partition_lock

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 FOLDER, APPLE, ANDROID = "folder", "apple_photos", "android"
 ONLY_PHONE = "only"
+_HOME = (
+    "This is your home folder: every picture in it counts as a photo of yours, also what programs keep there. "
+    "If your photos are in a folder of their own, remove this library and add that one."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,29 @@ def registration(place: Path | None, phone: str | None, known: Sequence[Register
     return _folder(place, known)
 
 
+def place_of(text: str | None) -> Path | None:
+    """The place that a person named. Raises UsageError for an empty name, which would be the current folder."""
+    if text is not None and not text.strip():
+        raise UsageError("The folder's name is empty.", "Name the folder that holds the photos; . is the current one.")
+    return None if text is None else Path(text)
+
+
+def left_behind(library: Registered) -> tuple[str, ...]:
+    """What stays in a library's place when it is removed, as sentences."""
+    from library.identity import MARKER_NAME
+    from library.paths import to_bytes
+
+    config = _config(library)
+    if library.kind != FOLDER or not config.get("marker"):
+        return ()
+    marker = Path(os.fsdecode(to_bytes(config["root"]))) / MARKER_NAME.decode()
+    if not marker.exists():
+        return ()
+    return (
+        f"The marker file {marker} stays: another account here may know the folder by it. If none does, delete it.",
+    )
+
+
 def renewed(library: Registered) -> str:
     """The configuration of a folder as it is now. Raises UsageError for another kind, LibraryRefused."""
     from library.identity import load_folder_config, renew_folder
@@ -57,8 +84,12 @@ def _folder(place: Path, known: Sequence[Registered]) -> Registration:
     from library.identity import MARKER_NAME, load_folder_config, register_folder
     from library.paths import to_text
 
-    others = [load_folder_config(_config(row), row.label) for row in known if row.kind == FOLDER]
-    config = register_folder(place, others)
+    folders = {row.label: load_folder_config(_config(row), row.label) for row in known if row.kind == FOLDER}
+    root = to_text(os.fsencode(os.path.realpath(place)))
+    for label, other in folders.items():
+        if other["root"] == root:
+            raise UsageError(f"{root} is registered already, as “{label}”.", "There is nothing to do.")
+    config = register_folder(place, folders.values())
     if config["marker"] is None:
         told = "No marker could be written there, so the folder is known by its place on the disk alone."
     else:
@@ -67,7 +98,15 @@ def _folder(place: Path, known: Sequence[Registered]) -> Registration:
             "Leave it there; without it every run aborts."
         )
     name = to_text(os.fsencode(place.resolve().name))
-    return Registration(FOLDER, name, config["root"], json.dumps(config), (told,))
+    lines = (told, _HOME) if _is_home(place) else (told,)
+    return Registration(FOLDER, name, config["root"], json.dumps(config), lines)
+
+
+def _is_home(place: Path) -> bool:
+    try:
+        return place.resolve() == Path.home().resolve()
+    except (OSError, RuntimeError):
+        return False  # nobody's home is known here
 
 
 def _apple(place: Path, known: Sequence[Registered]) -> Registration:

@@ -9,7 +9,7 @@ import typer
 from engine.errors import UsageError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Answer the question with yes beforehand: it is not asked.")]
 Way = Annotated[
     str,
     typer.Option(

@@ -51,11 +51,36 @@ def document(partition: Partition, summary: Summary) -> dict[str, Any]:
     return {**asdict(summary), "plan": decisions(partition, summary.run_id)}
 
 
-def show(found: dict[str, list[dict[str, Any]]], *, everything: bool = False) -> None:
-    """Print each bucket that has something. Held and review are told apart, and counted once each."""
-    _bucket("To be moved to the server's trash", found[DELETE], everything)
+def show(found: dict[str, list[dict[str, Any]]], *, everything: bool = False, aborted: bool = False) -> None:
+    """Print each bucket that has something. Held and review are told apart, and counted once each.
+
+    ``aborted``: a rail ended the run, and nothing of it goes.
+    """
+    _bucket("Would have gone" if aborted else "To be moved to the server's trash", found[DELETE], everything)
     _bucket("Held until their quarantine ends", found[HELD], everything)
     _bucket("Waiting for your review; never trashed by themselves", found[REVIEW], everything)
+
+
+def lists_whole_server(partition: Partition, summary: Summary) -> bool:
+    """Whether a run from a checksums file found every own, untrashed checksum of the server in that file."""
+    from engine.database import connect
+    from tasks.context import RUN_FACTS
+    from tasks.files import quoted, read_json
+
+    folder = partition.runs / summary.run_id
+    local, server = folder / "local.parquet", folder / "server.parquet"
+    if not (local.exists() and server.exists()) or read_json(folder / RUN_FACTS)["checksums_file"] is None:
+        return False
+    con = connect()
+    try:
+        ((assets, missing),) = con.execute(
+            "SELECT count(*), count(*) FILTER (checksum NOT IN (SELECT checksum FROM read_parquet("
+            f"{quoted(local)}) WHERE checksum IS NOT NULL)) FROM read_parquet({quoted(server)}) "
+            "WHERE NOT is_trashed AND library_id IS NULL"
+        ).fetchall()
+    finally:
+        con.close()
+    return bool(assets) and not missing
 
 
 def _bucket(title: str, rows: list[dict[str, Any]], everything: bool) -> None:

@@ -52,17 +52,14 @@ def dry_run(checksums_file: ChecksumsFile = None, way: Way = "auto", as_json: As
 
 
 def trash(checksums_file: ChecksumsFile = None, yes: Yes = False, way: Way = "auto", as_json: AsJson = False) -> int:
-    """Move the server copies of deleted photos to the server's trash, after showing them and asking."""
+    """Trash the server copies of deleted photos. They are shown first, and you are asked."""
     from tasks.summary import PLANNED
 
     partition = ready()
     summary = _reconciled(partition, way, dry_run=False, checksums_file=checksums_file)
     if summary.outcome != PLANNED or summary.dry_run:
         code = _shown(partition, summary, as_json)
-        if code == 0 and summary.dry_run:
-            note(
-                "This was the first run, so it was a dry run and nothing was trashed. Run `deletion-sync trash` again."
-            )
+        if summary.outcome == PLANNED:
             return ConfirmationNeeded.exit_code
         return code
     if not as_json:
@@ -74,7 +71,7 @@ def plan(
     everything: Annotated[bool, typer.Option("--all", help="Show every row of a long list.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show the newest plan and the digest by which `apply` approves it."""
+    """Show the newest plan and its digest. `apply` approves it by that."""
     place = here()
     run_id, digest = _newest_plan(place.partition)
     found = plans.decisions(place.partition, run_id)
@@ -82,13 +79,15 @@ def plan(
         emit({"run_id": run_id, "digest": digest, "plan": found})
     else:
         plans.show(found, everything=everything)
+        if not found[plans.DELETE]:
+            say("Nothing is to be trashed.")
         say(f"Run {run_id}")
         say(f"Digest {digest}")
     return 0
 
 
 def apply(digest: Digest, yes: Yes = False, way: Way = "auto", as_json: AsJson = False) -> int:
-    """Carry out a plan that you approve by its digest, minus what changed since it was made."""
+    """Carry out a plan that you approve. What changed since it was made is left out."""
     from flows.pipeline import approved_run
     from tasks.rails import read_plan
 
@@ -119,7 +118,7 @@ def restore(
     way: Way = "auto",
     as_json: AsJson = False,
 ) -> int:
-    """Bring back what a run moved to the trash, and protect it from later runs."""
+    """Bring back what a run moved to the trash. It is protected from later runs."""
     from flows import ways
     from flows.pipeline import RestoreRequest
     from tasks.restore import checked_selection
@@ -193,8 +192,13 @@ def _shown(partition: Partition, summary: Summary, as_json: bool) -> int:
     if as_json:
         emit(plans.document(partition, summary))
     else:
-        plans.show(plans.decisions(partition, summary.run_id))
+        plans.show(plans.decisions(partition, summary.run_id), aborted=summary.rail is not None)
         tell(summary)
+    if plans.lists_whole_server(partition, summary):
+        note(
+            "Every checksum of the server is in that file, so nothing can be a candidate. If `dump-server-checksums` "
+            "made it, it is the server's own list: give the checksums of your local photos instead."
+        )
     return exit_code(summary)
 
 

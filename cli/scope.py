@@ -32,7 +32,7 @@ def scope(
     show: Annotated[bool, typer.Option("--show", help="Show what is chosen, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Choose the albums that runs look at: photos of other albums are never candidates."""
+    """Choose the albums that runs look at. Photos of other albums are never candidates."""
     from state import settings_file
     from tasks.clock import now
 

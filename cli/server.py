@@ -15,6 +15,7 @@ from cli.options import AsJson
 from cli.output import emit, note, plural, say, table
 from cli.place import Place, here
 from cli.verify import verify
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,10 +37,14 @@ def dump_server_checksums(
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where to write; a file is replaced.")],
     as_json: AsJson = False,
 ) -> int:
-    """Write the base64 SHA-1 of every server asset into a file, one per line."""
+    """Write the server's checksums to a file. Base64 SHA-1, one a line, of every asset outside the trash."""
     from engine.database import connect
     from state.files import write_atomic
 
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"There is no folder {output.absolute().parent}.", "Make it, or choose another --output.")
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder.", "Give --output a file in it.")
     place = here()
     with _server(place) as server:
         assets, report = _listing(server, place)
@@ -75,7 +80,7 @@ def dump_server_checksums(
 
 
 def diagnose(as_json: AsJson = False) -> int:
-    """Count the server's assets per visibility, and check that its Live Photos are whole."""
+    """Check the Live Photos on the server. Counts its assets per visibility too."""
     from tasks.diagnose import diagnose as diagnosed
     from tasks.diagnose import really_dangling
 

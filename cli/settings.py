@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.options import AsJson
-from cli.output import emit, note, say, table
+from cli.output import emit, say, table
 from cli.place import here
 from cli.scope import scope
 
@@ -44,13 +44,13 @@ def set_value(
     from tasks.clock import now
 
     after = settings_file.set_value(here().partition, key, value, now()).model_dump(mode="json")
-    note(f"{key} is {json.dumps(after[key])} now.")
+    say(f"{key} is {json.dumps(after[key])} now.")
     return 0
 
 
 def described(values: dict[str, Any]) -> list[dict[str, Any]]:
     """One row per setting: key, value, default, range (text) and description."""
-    from engine.settings import Settings
+    from engine.settings import Settings, allowed
 
     schema = Settings.model_json_schema()
     defaults = Settings().model_dump(mode="json")
@@ -59,24 +59,8 @@ def described(values: dict[str, Any]) -> list[dict[str, Any]]:
             "key": key,
             "value": values[key],
             "default": defaults[key],
-            "range": _range({**_referred(schema, found), **found}),
+            "range": allowed(key),
             "description": found.get("description", ""),
         }
         for key, found in schema["properties"].items()
     ]
-
-
-def _referred(schema: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The definition that a property refers to (an enumeration), if any."""
-    name = str(found.get("$ref", "")).rpartition("/")[2]
-    definition: dict[str, Any] = schema.get("$defs", {}).get(name, {})
-    return definition
-
-
-def _range(found: dict[str, Any]) -> str:
-    if "enum" in found:
-        return " or ".join(map(str, found["enum"]))
-    if found.get("type") == "boolean":
-        return "true or false"
-    low = f"over {found['exclusiveMinimum']:g}" if "exclusiveMinimum" in found else found.get("minimum", "")
-    return f"{low} to {found['maximum']:g}" if "maximum" in found else "see its meaning"

@@ -20,7 +20,10 @@ def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder without such files.")],
     as_json: AsJson = False,
 ) -> int:
-    """Write the observed set, confirmations, exclusions, settings and a copy of the journal into a folder."""
+    """Write what is remembered into a folder.
+
+    The observed set, confirmations, exclusions, settings and a copy of the journal.
+    """
     from state.legacy import export_state
 
     written = export_state(here().partition, directory)

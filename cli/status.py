@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from tasks.overview import Overview, Remembered
 
 
+# A Live Photo has two checksums, so this is no count of photos.
+_INDEXED = {True: "files that this computer read for this account", False: "files that this computer read at all"}
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
     app.command("status")(status)
 
 
 def status(as_json: AsJson = False) -> int:
-    """Show what is indexed, held, protected and planned, and the last run. The server is not asked."""
+    """Show what is remembered, and the last run. The server is not asked."""
     from tasks.clock import naive_now
     from tasks.overview import overview
 
@@ -41,7 +45,7 @@ def status(as_json: AsJson = False) -> int:
 def _tell(found: Overview) -> None:
     say(f"Server        {found.server_url}")
     say(f"User          {found.user_id}")
-    say(f"Indexed       {found.indexed:,}{' (of the hash cache alone)' if found.remembered is None else ''}")
+    say(f"Indexed       {plural(found.indexed, 'checksum')} of {_INDEXED[found.remembered is not None]}")
     if found.remembered is not None:
         _tell_remembered(found.remembered)
     for run_id, count in found.interrupted.items():
@@ -51,7 +55,7 @@ def _tell(found: Overview) -> None:
 
 
 def _tell_remembered(it: Remembered) -> None:
-    say(f"Observed      {it.observed:,}")
+    say(f"Observed      {plural(it.observed, 'checksum')} ever seen in your libraries")
     due = f", the next one until {day(it.next_due)}" if it.next_due is not None else ""
     say(f"Deleted       {it.confirmed:,} confirmed, {it.held:,} of them in quarantine{due}")
     say(f"Protected     {it.exclusions:,}")

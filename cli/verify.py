@@ -33,7 +33,7 @@ class _Report:
 
 
 def verify(as_json: AsJson = False) -> int:
-    """Check the connection, the API key, the server's trash and the local libraries."""
+    """Check server, API key, trash and libraries. Nothing is changed but what is remembered of whose key it is."""
     from server.client import PhotoServer
 
     home, credentials = credentials_here()
@@ -78,6 +78,18 @@ def _permissions(server: PhotoServer, report: _Report) -> None:
         )
 
 
+def _needed(report: _Report, scope: str) -> None:
+    """A permission that is optional elsewhere, and that nothing made up for here."""
+    missing = sorted({*report.facts["scopes"]["missing"], scope})
+    report.facts["scopes"]["missing"] = missing
+    report.facts["scopes"]["missing_optional"].pop(scope, None)
+    report.lines = [
+        f"API key    lacks {', '.join(missing)}" if line.startswith("API key") else line
+        for line in report.lines
+        if not line.startswith(f"           without {scope};")
+    ]
+
+
 def _rails(server: PhotoServer, report: _Report) -> None:
     """The rails that depend on the server alone: retention and clock."""
     from tasks import clock
@@ -102,6 +114,7 @@ def _verdict(enabled: bool, days: int | None, skew: float | None) -> Verdict:
 
 def _account(home: Home, credentials: Credentials, report: _Report) -> None:
     """Whose key it is, which is remembered from now on (spec, item 9), and that account's libraries."""
+    from server.errors import MissingScope
     from state.partition import activate
     from tasks.opening import learn_identity
 
@@ -110,6 +123,8 @@ def _account(home: Home, credentials: Credentials, report: _Report) -> None:
     except DeletionSyncError as error:
         report.facts["user"] = None
         report.failures.append(str(error))
+        if isinstance(error, MissingScope):
+            _needed(report, error.scope)
         return
     report.facts["user"] = asdict(known)
     report.lines.append(f"User       {known.name or known.email or known.user_id} ({known.user_id})")
@@ -117,7 +132,7 @@ def _account(home: Home, credentials: Credentials, report: _Report) -> None:
     libraries = libraries_of(partition)
     report.facts["libraries"] = libraries
     for library in libraries:
-        report.lines.append(f"Library    {library.name}: {library.place}, access {library.access}")
+        report.lines.append(f"Library    {library.name}: {library.place}, {library.readable}")
         report.rails += library.problems
     if not libraries:
         report.lines.append("Library    none; add one with `deletion-sync library add FOLDER`")

@@ -50,9 +50,10 @@ def watch(
     ] = False,
     way: Way = "auto",
 ) -> int:
-    """Stay on, and run whenever photos changed and have settled; a dry run unless told otherwise.
+    """Stay on, and run whenever photos changed. Dry runs, unless told otherwise.
 
-    Runs once at the start. A change only says that it is time to look: what a run concludes comes of its own listing.
+    It runs once at the start, and then after changes that have settled. A change only says that it is time to look:
+    what a run concludes comes of its own listing.
     """
     from flows.watching import Waiting, places
 

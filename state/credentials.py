@@ -62,6 +62,10 @@ def fingerprint(api_key: SecretStr) -> str:
 def _dotenv(path: Path) -> dict[str, str | None]:
     from dotenv.parser import parse_stream
 
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a folder, and should be a file.", f"Move it away, and put {URL}=... and {KEY}=... there."
+        )
     data = read_bytes(path)
     if data is None:
         return {}

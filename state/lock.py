@@ -123,5 +123,9 @@ def _read_holder(descriptor: int) -> Holder | None:
 
 
 def _busy(found: Holder | None) -> PartitionBusy:
-    who = f"{found.what} (process {found.pid}, since {found.since})" if found else "another run"
-    return PartitionBusy(f"This partition is in use by {who}.", "Wait until it ends, or stop that process.")
+    if found is None:
+        return PartitionBusy("Another run holds this account's state.", "Wait until it ends.")
+    return PartitionBusy(
+        f"Another run ({found.what}, pid {found.pid}) holds this account's state since {found.since[11:16]} UTC.",
+        f"Wait until it ends, or look at it with `ps -p {found.pid}`.",
+    )

@@ -69,7 +69,7 @@ def test_settings_are_shown_with_their_ranges_and_set_within_them(world: World) 
     ok("settings", "set", "quarantineDays", "30")
     rows = {row["key"]: row for row in ok("settings", "show", "--json").json["settings"]}
     assert (rows["quarantineDays"]["value"], rows["quarantineDays"]["default"]) == (30, 14)
-    assert rows["quarantineDays"]["range"] == "0 to 90" and rows["thresholdPercent"]["range"] == "over 0 to 100"
+    assert rows["quarantineDays"]["range"] == "0 to 90, whole" and rows["thresholdPercent"]["range"] == "over 0 to 100"
     assert (
         rows["deletionStrictness"]["range"] == "trusting or strict" and "quarantineDays" in ok("settings", "show").out
     )

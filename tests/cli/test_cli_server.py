@@ -21,7 +21,7 @@ def _with_key(world: World, permissions: tuple[str, ...]) -> dict[str, str | Non
 
 def test_verify_names_server_user_trash_and_libraries(world: World) -> None:
     shown = ok("verify")
-    for part in ("3.1.0", "Alice", world.user_id, "kept for 30 days", str(world.folder), "access full"):
+    for part in ("3.1.0", "Alice", world.user_id, "kept for 30 days", str(world.folder), "can be read"):
         assert part in shown.out
     document = ok("verify", "--json").json
     assert document["user"]["email"] == "alice@example.com" and document["failures"] == document["rails"] == []
