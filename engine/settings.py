@@ -69,6 +69,29 @@ class Settings(BaseModel):
         description="After the first confirmed deletion, let real runs apply their own plan without asking.",
     )
 
+    hashSizeLimitMB: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        strict=True,
+        description="Files larger than this many megabytes are left for `library hash-now`; 0: no limit.",
+    )
+    hashTimeBudgetSeconds: int = Field(
+        default=0,
+        ge=0,
+        le=604_800,
+        strict=True,
+        description="A run stops reading files after this many seconds, and the next goes on; 0: no limit.",
+    )
+    hashRetries: int = Field(
+        default=3,
+        ge=0,
+        le=100,
+        strict=True,
+        description="A file that failed in this many runs is read again when it changes, or by `library hash-now`; "
+        "0: always.",
+    )
+
     @field_validator("indexingScope")
     @classmethod
     def _scope_is_known(cls, value: str | SelectedAlbums) -> str | SelectedAlbums:
