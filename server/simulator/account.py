@@ -99,8 +99,7 @@ def well_known(sim: Simulator, call: Call) -> Reply:
 
 def users_me(sim: Simulator, call: Call) -> Reply:
     user = call.who.user
-    used = sum(len(a.content) for a in sim.assets.values() if a.content is not None and a.owner_id == user.user_id)
-    return Reply(200, user_json(user, used))
+    return Reply(200, user_json(user, sim.used_bytes(user.user_id)))
 
 
 def api_keys_me(sim: Simulator, call: Call) -> Reply:
@@ -148,7 +147,21 @@ def validate_token(sim: Simulator, call: Call) -> Reply:
 def list_sessions(sim: Simulator, call: Call) -> Reply:
     """The user's sessions, the newest first."""
     mine = [one for one in sim.sessions.values() if one.user_id == call.who.user.user_id]
-    return Reply(200, [_session_json(one, call.who) for one in reversed(mine)])
+    return Reply(200, [_session_json(sim, one, call.who) for one in reversed(mine)])
+
+
+def update_session(sim: Simulator, call: Call) -> Reply:
+    """Ask one of the user's sessions to start its change stream afresh."""
+    session_id = checked(call.ids, {"id": Field("uuid", required=True)}, modern=sim.modern)["id"]
+    wanted = checked(call.body, {"isPendingSyncReset": Field("bool")}, modern=sim.modern)
+    for session in sim.sessions.values():
+        if session.session_id == session_id and session.user_id == call.who.user.user_id:
+            break
+    else:
+        raise Refusal(400, "Not found or no session.update access")
+    if wanted.get("isPendingSyncReset"):
+        sim.changes.pending_resets.add(session_id)
+    return Reply(200, _session_json(sim, session, call.who) | {"current": False})
 
 
 def delete_sessions(sim: Simulator, call: Call) -> Reply:
@@ -160,7 +173,7 @@ def delete_sessions(sim: Simulator, call: Call) -> Reply:
     return Reply(204)
 
 
-def _session_json(session: Session, auth: Auth) -> dict[str, Any]:
+def _session_json(sim: Simulator, session: Session, auth: Auth) -> dict[str, Any]:
     return {
         "id": session.session_id,
         "createdAt": stamp(session.created_at),
@@ -169,7 +182,7 @@ def _session_json(session: Session, auth: Auth) -> dict[str, Any]:
         "appVersion": None,
         "deviceOS": "",
         "deviceType": "",
-        "isPendingSyncReset": False,
+        "isPendingSyncReset": session.session_id in sim.changes.pending_resets,
     }
 
 
@@ -186,5 +199,6 @@ ENDPOINTS = (
     Endpoint("POST", "/api/auth/logout", logout),
     Endpoint("POST", "/api/auth/validateToken", validate_token),
     Endpoint("GET", "/api/sessions", list_sessions, "session.read"),
+    Endpoint("PUT", "/api/sessions/{id}", update_session, "session.update"),
     Endpoint("DELETE", "/api/sessions", delete_sessions, "session.delete"),
 )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from server.simulator import account, assets, search, tags, uploads
-from server.simulator.wire import BODY_LIMIT, MISSING, Call, Endpoint, Refusal, Reply, Request, refused
+from server.simulator import account, assets, search, sync, tags, uploads
+from server.simulator.wire import BODY_LIMIT, MISSING, UNEXPECTED, Call, Endpoint, Refusal, Reply, Request, refused
 
 if TYPE_CHECKING:
     from server.simulator.store import Simulator
@@ -25,6 +25,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *assets.ENDPOINTS,
     *uploads.ENDPOINTS,
     *tags.ENDPOINTS,
+    *sync.ENDPOINTS,
 )
 # Taggings keep the metadata jobs waiting: only so can a second one overtake the first one's job.
 JOB_KEEPERS = {
@@ -74,7 +75,8 @@ def respond(sim: Simulator, request: Incoming) -> Reply:
             headers = {"x-correlation-id": "undefined"} if sim.modern else {}
             return rendered(Reply(early.refusal.status, body, headers))
         except Refusal as refusal:
-            reply = Reply(refusal.status, refused(refusal, modern=sim.modern, correlation_id=correlation_id))
+            body = refused(refusal, modern=sim.modern, correlation_id=correlation_id)
+            reply = Reply(refusal.status, body, refusal.headers)
         if request.path.startswith("/api"):
             name = "x-correlation-id" if sim.modern else "x-immich-cid"
             reply = replace(reply, headers={name: correlation_id, **reply.headers})
@@ -115,7 +117,7 @@ def _decoded(request: Incoming) -> Any:
     if not request.body or not request.headers.get("content-type", "").startswith("application/json"):
         return MISSING
     if len(request.body) > BODY_LIMIT:
-        raise _Early(500, "Internal server error")
+        raise _Early(500, UNEXPECTED)
     try:
         return orjson.loads(request.body)
     except orjson.JSONDecodeError:
@@ -125,7 +127,7 @@ def _decoded(request: Incoming) -> Any:
 
 def rendered(reply: Reply) -> Reply:
     """The reply with its body as bytes and its content type."""
-    if reply.raw is not None:
+    if reply.raw is not None or reply.lines is not None:
         return reply
     if reply.body is None:
         return replace(reply, raw=b"")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from server.simulator.spoiling import AS_IT_IS, StreamFault
+
 PROXY_PAGE = (
     "<html><head><title>Bad gateway</title></head><body><h1>The proxy could not reach the server</h1></body></html>"
 )
@@ -35,9 +37,10 @@ class Fault:
 @dataclass(slots=True)
 class Faults:
     """The faults still to come, first added first used. ``arrived`` is told of each request before anything else is
-    done with it, so that whoever sent it can be killed at that moment."""
+    done with it, so that whoever sent it can be killed at that moment. ``streams`` spoil the change stream's body."""
 
     planned: list[Fault] = field(default_factory=list)
+    streams: list[StreamFault] = field(default_factory=list)
     arrived: Callable[[str, str], None] | None = None
 
     def add(
@@ -79,8 +82,17 @@ class Faults:
             )
         )
 
+    def add_stream(self, fault: StreamFault, *, times: int = 1) -> None:
+        """Let the next ``times`` answers of the change stream that began well be spoiled so."""
+        self.streams += [fault] * times
+
     def clear(self) -> None:
         self.planned.clear()
+        self.streams.clear()
+
+    def take_stream(self) -> StreamFault:
+        """How the next answer of the change stream is to be sent."""
+        return self.streams.pop(0) if self.streams else AS_IT_IS
 
     def take(self, method: str, path: str) -> Fault | None:
         """The fault that this request meets, used up by one; or None."""

@@ -11,7 +11,7 @@ import gzip
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import format_datetime
@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from server.simulator.dispatch import Incoming, log, rendered, respond
 from server.simulator.faults import PROXY_PAGE, Fault
+from server.simulator.spoiling import AS_IT_IS, End, sent
 from server.simulator.wire import Reply
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ async def _answer(site: _Site, request: HttpRequest) -> Response:
         if fault.replaces_answer:
             reply = _faulty(fault)
     log(sim, incoming, reply.status)
+    if reply.lines is not None:
+        return _streamed(site, request, incoming, reply)
     return _response(sim, incoming, reply)
 
 
@@ -98,14 +101,54 @@ def _faulty(fault: Fault) -> Reply:
     return rendered(Reply(status, fault.body, fault.headers))
 
 
-def _cut(site: _Site, request: HttpRequest) -> None:
-    """Close the request's connection at once, without an answer."""
+def _connection(site: _Site, request: HttpRequest) -> Any:
+    """uvicorn's side of the request's connection, or None when the client is gone."""
     peer = request.client
     for connection in list(site.server.server_state.connections) if site.server else []:
         held: Any = connection
         if peer is not None and held.client == (peer.host, peer.port):
-            held.transport.abort()
-            held.cycle.disconnected = True
+            return held
+    return None
+
+
+def _cut(site: _Site, request: HttpRequest) -> None:
+    """Close the request's connection at once, without an answer or in the middle of one."""
+    held = _connection(site, request)
+    if held is not None:
+        held.transport.abort()
+        held.cycle.disconnected = True
+
+
+def _streamed(site: _Site, request: HttpRequest, incoming: Incoming, reply: Reply) -> Response:
+    """The answer of the change stream, spoiled where a test asked for it."""
+    with site.sim.lock:
+        fault = site.sim.faults.take_stream()
+    gzipped = fault.gzip or "gzip" in incoming.headers.get("accept-encoding", "")
+    headers = dict(reply.headers) | ({"content-encoding": "gzip", "vary": "Accept-Encoding"} if gzipped else {})
+    assert reply.lines is not None
+    pieces = sent(reply.lines, fault, gzipped=gzipped, hangs=reply.hangs)
+
+    async def body() -> AsyncIterator[bytes]:
+        held = _connection(site, request)
+        if held is not None and fault is not AS_IT_IS:
+            held.transport.set_write_buffer_limits(0)
+        for piece in pieces:
+            if piece is End.HANG:
+                await site.ending.wait()
+                _cut(site, request)
+            elif piece is End.CUT:
+                if held is not None and held.flow.write_paused:
+                    await held.flow.drain()  # or the abort would take back what was just sent
+                _cut(site, request)
+            else:
+                yield piece
+            if fault.pause:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(site.ending.wait(), fault.pause)
+
+    response = StreamingResponse(body(), reply.status, headers)
+    response.headers["date"] = format_datetime(site.sim.now(), usegmt=True)
+    return response
 
 
 def _response(sim: Simulator, incoming: Incoming, reply: Reply) -> Response:

@@ -14,6 +14,8 @@ DEVICE_ID = "simulator"
 IMAGE_SIZE = (320, 240)
 VIDEO_SIZE = (160, 120)
 VIDEO_MILLISECONDS = 1000
+VIDEO_DURATION = "00:00:01.000"  # the same, as 2.x writes it
+THUMBHASH = "0tgGHYQKtGuHiXdhrqVoivaJb5/4"
 UNKNOWN_EXIF: tuple[str, ...] = (
     "orientation",
     "lensModel",
@@ -30,7 +32,7 @@ UNKNOWN_EXIF += ("city", "state", "country", "projectionType", "rating")
 def asset_json(sim: Simulator, asset: Asset, *, exif: bool = False) -> dict[str, Any]:
     """An asset as a search lists it: no tags and no deletion date."""
     video = asset.type == "VIDEO"
-    width, height = (VIDEO_SIZE if video else IMAGE_SIZE) if asset.processed else (None, None)
+    width, height = size_of(asset)
     item: dict[str, Any] = {
         "id": asset.asset_id,
         "createdAt": stamp(asset.created_at),
@@ -40,7 +42,7 @@ def asset_json(sim: Simulator, asset: Asset, *, exif: bool = False) -> dict[str,
         "originalPath": f"/data/upload/{asset.owner_id}/{asset.asset_id[:2]}/{asset.asset_id}",
         "originalFileName": asset.file_name,
         "originalMimeType": mimetypes.guess_type(asset.file_name)[0] or "application/octet-stream",
-        "thumbhash": None if asset.visibility == "hidden" or not asset.processed else "0tgGHYQKtGuHiXdhrqVoivaJb5/4",
+        "thumbhash": thumbhash_of(asset),
         "fileCreatedAt": stamp(asset.captured_at),
         "fileModifiedAt": stamp(asset.modified_at),
         "localDateTime": stamp(asset.local_captured_at),
@@ -63,12 +65,23 @@ def asset_json(sim: Simulator, asset: Asset, *, exif: bool = False) -> dict[str,
     if sim.modern:
         item["duration"] = VIDEO_MILLISECONDS if video else None
     else:
-        item["duration"] = "00:00:01.000" if video else "0:00:00.00000"
+        item["duration"] = VIDEO_DURATION if video else "0:00:00.00000"
         item["deviceAssetId"] = asset.asset_id
         item["deviceId"] = DEVICE_ID
     if exif:
         item["exifInfo"] = _exif_json(asset, width, height)
     return item
+
+
+def size_of(asset: Asset) -> tuple[int | None, int | None]:
+    """Width and height in pixels, unknown until the server has read the picture."""
+    if not asset.processed:
+        return None, None
+    return VIDEO_SIZE if asset.type == "VIDEO" else IMAGE_SIZE
+
+
+def thumbhash_of(asset: Asset) -> str | None:
+    return None if asset.visibility == "hidden" or not asset.processed else THUMBHASH
 
 
 def full_asset_json(sim: Simulator, asset: Asset) -> dict[str, Any]:

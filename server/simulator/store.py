@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from server.simulator.changes import Changes
 from server.simulator.faults import Faults
 from server.simulator.model import NO_TAGS, TYPES, VISIBILITIES, Asset, Key, Session, Tag, User, type_of, utc
 from server.simulator.wire import Request
@@ -39,6 +40,7 @@ class Simulator:
       repeat them. On for 2.x and 3.0.x, as on real servers.
     - ``tag_loss``: the share (0 to 1) of assets that lose a tag given while the metadata job of an earlier tagging or
       upload was still to run (``queue_metadata_job`` makes such a job).
+    - ``older_lines``: the change stream writes asset types in lower case and dates without fractional seconds.
     - ``jobs_by_themselves``: metadata jobs run before the next request that is not a tagging; else ``run_jobs`` does.
     """
 
@@ -58,6 +60,7 @@ class Simulator:
         self.unstable_ties = self.version < (3, 1, 0)
         self.tag_loss = 0.0
         self.jobs_by_themselves = True
+        self.older_lines = False
         self.faults = Faults()
         self.requests: deque[Request] = deque(maxlen=LOGGED_REQUESTS)
         self.lock = threading.RLock()
@@ -76,6 +79,7 @@ class Simulator:
             Any, list[str]
         ] = {}  # a cache of sorted ids; emptied when assets come, go or change their time
         self.counter = 0
+        self.changes = Changes()
 
     # Arranging
 
@@ -84,6 +88,7 @@ class Simulator:
         with self.lock:
             user_id = str(uuid.uuid4())
             self.users[user_id] = User(user_id, name, email.lower(), password, self.now())
+            self.changes.users[user_id] = self.changes.next_id(self.now())
             return user_id
 
     def add_key(self, user_id: str, permissions: Iterable[str], name: str | None = None) -> str:
@@ -108,6 +113,19 @@ class Simulator:
     def revoke_sessions(self, user_id: str) -> None:
         with self.lock:
             self.sessions = {token: one for token, one in self.sessions.items() if one.user_id != user_id}
+
+    def expire_sessions(self, user_id: str) -> None:
+        """Let the user's sessions have ended by now."""
+        with self.lock:
+            for token, one in self.sessions.items():
+                if one.user_id == user_id:
+                    self.sessions[token] = replace(one, expires_at=self.now())
+
+    def demand_sync_reset(self, user_id: str) -> None:
+        """Let the change stream of each of the user's sessions be only SyncResetV1 until that is acknowledged."""
+        with self.lock:
+            mine = {one.session_id for one in self.sessions.values() if one.user_id == user_id}
+            self.changes.pending_resets |= mine
 
     def share_with_partner(self, owner_id: str, partner_id: str) -> None:
         """Let the partner see the owner's assets in searches, as partner sharing in the timeline does."""
@@ -175,6 +193,8 @@ class Simulator:
         """Remove an asset for good, as emptying the trash does."""
         with self.lock:
             asset = self.assets.pop(asset_id)
+            self.changes.deleted(asset.owner_id, asset_id, self.now())
+            self.changes.users[asset.owner_id] = self.changes.next_id(self.now())  # it uses less of its quota
             ids = self.by_checksum[(asset.owner_id, asset.checksum)]
             ids.remove(asset_id)
             if not ids:
@@ -263,11 +283,20 @@ class Simulator:
 
     # For the endpoints; the caller holds the lock
 
+    def used_bytes(self, user_id: str) -> int:
+        """The size of the user's assets whose bytes are held here."""
+        return sum(len(a.content) for a in self.assets.values() if a.content is not None and a.owner_id == user_id)
+
     def now(self) -> datetime:
         return utc(self.clock())
 
-    def put(self, asset: Asset) -> None:
-        """Store an asset, new or changed, and keep the indexes true. Every change of an asset goes through here."""
+    def put(self, asset: Asset, *, streamed: bool = True) -> None:
+        """Store an asset, new or changed, and keep the indexes true. Every change of an asset goes through here.
+
+        The change stream shows it again unless ``streamed`` is False: tags alone are not in the stream.
+        """
+        if streamed:
+            self.changes.changed(asset.owner_id, asset.asset_id, self.now())
         old = self.assets.get(asset.asset_id)
         if old is None:
             self.by_checksum.setdefault((asset.owner_id, asset.checksum), []).append(asset.asset_id)
@@ -292,7 +321,7 @@ class Simulator:
             new = wanted - asset.tags
             if new:
                 count += len(new)
-                self.put(replace(asset, tags=asset.tags | new))
+                self.put(replace(asset, tags=asset.tags | new), streamed=False)
                 self.metadata_jobs.setdefault(asset_id, asset.tags | new)
         return count
 

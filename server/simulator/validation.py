@@ -14,12 +14,12 @@ UUID4 = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 ZONED = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})")
 
-Kind = Literal["uuid", "uuids", "bool", "flag", "int", "enum", "date", "text", "email", "texts"]
+Kind = Literal["uuid", "uuids", "bool", "flag", "int", "enum", "date", "text", "email", "texts", "enums", "strings"]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """``flag`` is a boolean of a query string. ``low`` and ``high`` bound an int."""
+    """``flag`` is a boolean of a query string. ``low`` and ``high`` bound an int, ``high`` a list of ``strings``."""
 
     kind: Kind
     required: bool = False
@@ -107,9 +107,12 @@ def _one_of(options: tuple[str, ...], path: list[str | int]) -> dict[str, Any]:
 def _modern(name: str, spec: Field, value: Any) -> tuple[Any, list[dict[str, Any]]]:
     path: list[str | int] = [name]
     match spec.kind:
-        case "uuids" | "texts":
+        case "uuids" | "texts" | "enums" | "strings":
             if not isinstance(value, list):
                 return None, [_wrong_type("array", value, path)]
+            if spec.high is not None and len(value) > spec.high:
+                message = f"Too big: expected array to have <={spec.high} items"
+                return None, [_bound("too_big", "maximum", spec.high, path, message, origin="array")]
             return value, [
                 problem for place, item in enumerate(value) for problem in _modern_item(spec, item, [name, place])
             ]
@@ -138,6 +141,8 @@ def _modern(name: str, spec: Field, value: Any) -> tuple[Any, list[dict[str, Any
 
 
 def _modern_item(spec: Field, item: Any, path: list[str | int]) -> list[dict[str, Any]]:
+    if spec.kind == "enums":
+        return [] if item in spec.options else [_one_of(spec.options, path)]
     if not isinstance(item, str):
         return [_wrong_type("string", item, path)]
     if spec.kind in ("uuid", "uuids") and not UUID4.fullmatch(item):
@@ -158,8 +163,10 @@ def _modern_int(spec: Field, value: Any, path: list[str | int]) -> list[dict[str
     return []
 
 
-def _bound(code: str, word: str, bound: int, path: list[str | int], message: str) -> dict[str, Any]:
-    return {"origin": "number", "code": code, word: bound, "inclusive": True, "path": path, "message": message}
+def _bound(
+    code: str, word: str, bound: int, path: list[str | int], message: str, origin: str = "number"
+) -> dict[str, Any]:
+    return {"origin": origin, "code": code, word: bound, "inclusive": True, "path": path, "message": message}
 
 
 def _classic(name: str, spec: Field, value: Any) -> tuple[Any, list[str]]:
@@ -169,6 +176,10 @@ def _classic(name: str, spec: Field, value: Any) -> tuple[Any, list[str]]:
             return value, [] if good else [f"{name} must be a UUID"]
         case "uuids" | "texts":
             return value, _classic_list(name, spec, value)
+        case "enums":
+            return _classic_enums(name, spec, value)
+        case "strings":
+            return value, _classic_strings(name, spec, value)
         case "int":
             return _classic_int(name, spec, value)
         case "bool" | "flag":
@@ -198,6 +209,23 @@ def _classic_list(name: str, spec: Field, value: Any) -> list[str]:
     if value in (MISSING, None):
         problems.append(f"{name} should not be empty")
     return problems if isinstance(value, list) else [*problems, f"{name} must be an array"]
+
+
+def _classic_enums(name: str, spec: Field, value: Any) -> tuple[list[Any], list[str]]:
+    """A single value stands for a list of one."""
+    items = _items(value)
+    problems = [] if value not in (MISSING, None, "") else [f"{name} should not be empty"]
+    if value != [] and not (items and all(item in spec.options for item in items)):
+        problems.append(f"each value in {name} must be one of the following values: {', '.join(spec.options)}")
+    return items, problems
+
+
+def _classic_strings(name: str, spec: Field, value: Any) -> list[str]:
+    items = value if isinstance(value, list) else [None]
+    problems = [] if all(isinstance(item, str) for item in items) else [f"each value in {name} must be a string"]
+    if spec.high is not None and not (isinstance(value, list) and len(value) <= spec.high):
+        problems.append(f"{name} must contain no more than {spec.high} elements")
+    return problems
 
 
 def _items(value: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,25 @@ if TYPE_CHECKING:
     from server.simulator.store import Simulator
 
 BODY_LIMIT = 10 * 1024 * 1024  # bytes of a JSON body; one more is answered with 500
+UNEXPECTED = "Internal server error"  # the message of a failure that the server did not foresee
 MISSING: Any = object()  # a JSON body or field that was not sent, as opposed to null
 
 
 class Refusal(Exception):
     """An error answer. ``errors`` are 3.x's validation details; ``message`` is a list for 2.x's."""
 
-    def __init__(self, status: int, message: str | list[str], errors: list[dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str | list[str],
+        errors: list[dict[str, Any]] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(status, message)
         self.status = status
         self.message = message
         self.errors = errors
+        self.headers = headers or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +54,19 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """``body`` is rendered as JSON unless ``raw`` holds the bytes; a None body is empty."""
+    """``body`` is rendered as JSON unless ``raw`` holds the bytes; a None body is empty.
+
+    With ``lines`` the answer is streamed: blocks of whole lines, made while they are sent. ``hangs``: after the last
+    one nothing more comes, not even the end.
+    """
 
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes | None = None
     cookies: tuple[str, ...] = ()
+    lines: Iterator[bytes] | None = None
+    hangs: bool = False
 
 
 Handler = Callable[["Simulator", Call], Reply]
@@ -89,7 +103,7 @@ def refused(refusal: Refusal, *, modern: bool, correlation_id: str | None) -> di
         if refusal.errors is not None:
             body["errors"] = refusal.errors
         return body
-    if refusal.status < 500 or correlation_id is not None:
+    if refusal.message != UNEXPECTED:
         body["error"] = HTTPStatus(refusal.status).phrase
     body["statusCode"] = refusal.status
     if correlation_id is not None:
