@@ -7,6 +7,7 @@ import os
 from array import array
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from library.media_types import Kind, is_left_out, is_placeholder, media_kind
 from library.paths import to_text
@@ -105,12 +106,8 @@ def _read(root: bytes, absolute: bytes, descriptor: int, folder: Folder) -> list
                 folder.has_videos |= media_kind(name) == "video"
             elif entry.is_file(follow_symlinks=False):
                 folder.passed_over.append(entry.inode())
-    files.sort(key=_name)
+    files.sort(key=attrgetter("name"))
     return subfolders
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 @functools.lru_cache(maxsize=1024)

@@ -61,7 +61,7 @@ def enumerate_libraries(run: RunRef) -> Ref:
     The report decides nothing but what is handed over: the rules compare the whole listing with the index (lesson 21).
     """
     context = open_context(run)
-    table, facts, changes = _read(context, context.libraries(), log=True)
+    table, facts, changes = list_and_compare(context, context.libraries(), log=True)
     write_table(changes, context.folder / CHANGES)
     write_json(context.folder / FACTS, asdict(facts))
     return write_table(table, context.folder / LISTING)
@@ -72,7 +72,7 @@ def list_all(context: Context, *, with_registered: bool = False) -> tuple[pa.Tab
 
     ``with_registered`` adds the registered libraries to a checksums file.
     """
-    table, facts, _ = _read(context, context.libraries(with_registered=with_registered), log=False)
+    table, facts, _ = list_and_compare(context, context.libraries(with_registered=with_registered), log=False)
     return table, facts
 
 
@@ -83,7 +83,9 @@ def changes_told(context: Context) -> tuple[str, ...]:
     return (f"Since the last run: {', '.join(told)}.",) if told else ()
 
 
-def _read(context: Context, libraries: Mapping[str, Library], *, log: bool) -> tuple[pa.Table, Listed, pa.Table]:
+def list_and_compare(
+    context: Context, libraries: Mapping[str, Library], *, log: bool
+) -> tuple[pa.Table, Listed, pa.Table]:
     """The listing, what was found out beside it, and the changes, with their library's id in front."""
     import pyarrow as pa
 
