@@ -12,6 +12,7 @@ from engine.deferral import Reason, in_words
 from engine.relations import LOCAL as SCHEMA
 from library.hash_file import Outcome
 from library.hashing import hash_groups
+from library.pairs import pair_by_content
 from library.protocol import Library
 from state import deferred, hash_cache
 from state.home import Home
@@ -31,6 +32,7 @@ REMEMBERED_TOGETHER = 2000  # parts whose checksums reach the cache in one trans
 REMEMBERED_AFTER = timedelta(seconds=5)
 
 _MEGABYTE = 1_000_000
+_ORDER = [("library_id", "ascending"), ("local_id", "ascending"), ("part", "ascending")]
 _TOLD = 1000  # problems that are told one by one; of more, the number
 
 
@@ -68,8 +70,16 @@ def hash_parts_of_run(run: RunRef, listing: Ref) -> Ref:
 
 
 def with_checksums(context: Context, listed: pa.Table) -> tuple[pa.Table, Hashing]:
-    """``hash_listing`` of a run, within the limits of its settings and of its request."""
-    return hash_listing(context.home, context.libraries(with_registered=True), listed, limits_of(context))
+    """``hash_listing`` of a run, within the limits of its settings and of its request; Live Photos paired by content.
+
+    From here on a part has the local id of the asset that it belongs to. Its library and the hash cache know it by the
+    one that it was listed under.
+    """
+    libraries = context.libraries(with_registered=True)
+    local, facts = hash_listing(context.home, libraries, listed, limits_of(context))
+    folders = {library_id for library_id, library in libraries.items() if library.kind == "folder"}
+    paired = pair_by_content(local, content_ids(context, local), folders)
+    return paired.local.sort_by(_ORDER) if paired.moved.num_rows else local, facts
 
 
 def hash_listing(
@@ -116,7 +126,7 @@ def hash_listing(
     reasons |= late
     fresh.append(_rows(wanted, dict.fromkeys(reasons, (None, None, None, None))).select(SCHEMA.names))
     local = pa.concat_tables([known.cast(SCHEMA), *fresh])
-    ordered = local.sort_by([("library_id", "ascending"), ("local_id", "ascending"), ("part", "ascending")])
+    ordered = local.sort_by(_ORDER)
     counts = _counted(reasons.values())
     unread = _counted(reasons[row] for row in (*kept_back, *late))
     problems = [*problems[:_TOLD], *([f"and {len(problems) - _TOLD:,} more"] if len(problems) > _TOLD else [])]
