@@ -251,7 +251,7 @@ def _plan(call: Call, run: RunRef, context: Context) -> Ref | Summary:
 
 def _planned(context: Context, content: dict[str, Any]) -> Summary:
     counts = _counts(context, content)
-    notes = tuple(read_json(context.folder / fetch_server_assets.FACTS)["notes"])
+    notes = (*enumerate.changes_told(context), *read_json(context.folder / fetch_server_assets.FACTS)["notes"])
     if context.facts["forced_dry_run"]:
         notes = ("This was the first run here, so nothing was trashed: it was a dry run.", *notes)
     if counts["held"]:
