@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -116,7 +116,7 @@ class SyncStream:
         with translated():
             self._transport.write("DELETE", ACKS, {})
 
-    def stream(self, types: Sequence[str], reset: bool = False) -> Iterator[Batch]:
+    def stream(self, types: Sequence[str], reset: bool = False) -> Generator[Batch]:
         """Batches of the changes since the cursor, until the one that is ``complete`` or a ``reset``.
 
         ``reset`` wipes the cursor first. Nothing is acknowledged. Memory does not grow with the stream. When something
