@@ -6,7 +6,7 @@ by setting the server's cursor to what is durable here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from library.protocol import Progress, silent
 from server.stream import Batch, SyncStream
-from server.stream_errors import ResetAgain, StreamForeign
+from server.stream_errors import ResetAgain, StreamForeign, TypeRefused
+from server.stream_parse import KNOWN
 from state import server_cache
 from state.server_cache import ServerCache
 
@@ -63,15 +64,14 @@ def sync(
                     break
                 _only_of(cache.owner_id, batch)
                 server_cache.apply(cache, batch, now())
-                if batch.acks:
-                    stream.send_acks(batch.acks.values())
+                _acknowledge(stream, batch.acks)
                 events += batch.events
                 progress(PHASE, events, None)
                 if batch.complete:
                     return Outcome(events, seeded, was_reset)
         if not was_reset:
             server_cache.wipe(cache)
-            stream.send_acks(batch.acks.values())
+            _acknowledge(stream, batch.acks)
     raise ResetAgain("The server asked twice in one run to begin from the start.", "This run lists by search instead.")
 
 
@@ -83,8 +83,21 @@ def _set_cursor(stream: SyncStream, stored: dict[str, str]) -> None:
     if stream.acks() == stored:
         return
     stream.delete_acks()
-    if stored:
-        stream.send_acks(stored.values())
+    _acknowledge(stream, stored)
+
+
+def _acknowledge(stream: SyncStream, acks: Mapping[str, str]) -> None:
+    """Send them; where the server refuses those of types that nobody here knows, the others."""
+    if not acks:
+        return
+    try:
+        stream.send_acks(acks.values())
+    except TypeRefused:
+        known = {kind: ack for kind, ack in acks.items() if kind in KNOWN}
+        if len(known) == len(acks):
+            raise
+        if known:
+            stream.send_acks(known.values())
 
 
 def _only_of(owner_id: str, batch: Batch) -> None:
