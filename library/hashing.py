@@ -36,6 +36,7 @@ from library.protocol import Hashed, Library, Progress, silent
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 32 << 20
+_LARGE = 16 << 20
 _BATCH_PATHS = 16_384  # bytes of paths: two batches fit into a pipe, so that no side waits for the other for ever
 _WORTH_PROCESSES = 200  # parts; for fewer the start of a process costs more than it gains
 _AHEAD = 16  # batches a worker may be ahead of whoever takes the outcomes
@@ -136,6 +137,7 @@ class _Batch:
     files: list[Wanted] = field(default_factory=list)
     streams: list[_Row] = field(default_factory=list)
     known: list[Outcome] = field(default_factory=list)
+    size: int = 0  # bytes of the files
 
 
 @dataclass(slots=True)
@@ -162,7 +164,7 @@ class _Job:
 
 def _batches(libraries: Mapping[str, Library], wanted: pa.Table) -> Iterator[_Batch]:
     """The rows of ``wanted`` by the way they are read. A stream (a phone) is a batch of its own."""
-    files, size, paths, number = _Batch(), 0, 0, 0
+    files, paths, number = _Batch(), 0, 0
     for piece in wanted.select(_COLUMNS).to_batches(max_chunksize=1024):
         known = _Batch()
         for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
@@ -178,10 +180,16 @@ def _batches(libraries: Mapping[str, Library], wanted: pa.Table) -> Iterator[_Ba
             elif path is None:
                 yield _Batch([number], streams=[row])
             else:
-                size, paths = size + (row[4] or 0), paths + len(path)
-                if files.rows and (size > _BATCH_BYTES or paths > _BATCH_PATHS or len(files.rows) == _BATCH_FILES):
+                size = row[4] or 0
+                if files.rows and (
+                    files.size + size > _BATCH_BYTES
+                    or paths + len(path) > _BATCH_PATHS
+                    or len(files.rows) == _BATCH_FILES
+                ):
                     yield files
-                    files, size, paths = _Batch(), row[4] or 0, len(path)
+                    files, paths = _Batch(), 0
+                files.size += size
+                paths += len(path)
                 files.rows.append(number)
                 files.files.append((path, *row[3:7]))
             number += 1
@@ -214,7 +222,8 @@ def _lane(job: _Job) -> None:
                 job.done(batch.rows, [hash_file(file, chunk, job.stop.is_set) for file in batch.files])
                 continue
             worker.give(batch.rows, batch.files)
-            if len(worker.sent) > 1:  # it has the next batch while the answer to this one is looked at
+            # It has the next batch while the answer to a small one is looked at; behind a large one nothing waits.
+            while worker is not None and len(worker.sent) > (batch.size < _LARGE):
                 worker = _answered(job, worker)
         while worker is not None and worker.sent:
             worker = _answered(job, worker)
