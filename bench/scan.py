@@ -146,15 +146,21 @@ def _warm(root: Path) -> float:
 def measure(root: Path, home: Path, rounds: int) -> None:
     """The rounds, in a process of their own, so that its memory is theirs: `find` and the scan in turns."""
     before = _megabytes()
-    finds, scans = [], []
+    finds, scans, work = [], [], []
     for _ in range(rounds):
+        begun = os.times()
         finds.append(_warm(root))
+        found = os.times()
         scans.append(scan(home))
+        done = os.times()
+        children = sum(found[2:4]) - sum(begun[2:4])
+        work.append((sum(done[:2]) - sum(found[:2])) / children)
     find = statistics.median(finds)
     ours = statistics.median(one.listing + one.hashes for one in scans)
     print(f"changes found {scans[-1].changes}, parts to hash {scans[-1].to_hash}")
     listing = statistics.median(one.listing for one in scans)
     print(f"scan {ours:.2f} s (listing and change log {listing:.2f} s) = {ours / find:.1f} times find ({find:.2f} s)")
+    print(f"processor time {statistics.median(work):.1f} times find's")
     print(f"peak memory {_megabytes() - before:.0f} MB above an idle interpreter")
 
 

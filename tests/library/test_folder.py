@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from library.live_photos import motions_of
-from library.media_types import STILL_EXTENSIONS, VIDEO_EXTENSIONS, media_kind
+from library.media_types import LEFT_OUT, STILL_EXTENSIONS, TRASH_FOLDERS, VIDEO_EXTENSIONS, media_kind
 from library.paths import to_bytes, to_text
 from library.tree import changed_folders, walk
 from tests.library.worlds import MODIFIED_NS, ids, library_of, parts, put, trashed_ids
@@ -39,6 +39,10 @@ def test_hidden_and_system_files_and_folders_are_left_out(tmp_path: Path) -> Non
     library = library_of(tmp_path)
     assert ids(library.enumerate()) == ["album/1.jpg"]
     assert library.albums() == {"album": "album"}
+
+
+def test_no_name_that_is_left_out_but_for_its_dot_is_a_photos_name() -> None:
+    assert not [name for name in LEFT_OUT | TRASH_FOLDERS if media_kind(name) is not None]  # the walk relies on it
 
 
 def test_what_lies_in_a_trash_is_listed_as_recently_deleted(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_resetting_the_index_forgets_it_and_keeps_what_the_user_decided(home: Ho
     for table in RESET_TABLES:
         assert rows(partition, f"FROM {table}") == [], table
     assert hash_cache.cached_checksums(home).num_rows == 0
-    assert rows(partition, "SELECT library_id, token FROM libraries") == [("lib", None)]
+    assert rows(partition, "SELECT library_id, token, snapshot FROM libraries") == [("lib", None, 2)]
     assert (fact(partition, FIRST_DRY_RUN), fact(partition, FIRST_DELETE_CONFIRMED)) == (None, None)
     assert [e.checksum for e in list_exclusions(partition)] == [TWO]
     assert load(partition).quarantineDays == 3
