@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from email.utils import format_datetime
 from http.cookies import SimpleCookie
@@ -16,6 +17,7 @@ from server.simulator.wire import Call, Endpoint, Refusal, Reply
 if TYPE_CHECKING:
     from server.simulator.store import Simulator
 
+UNUSED_SESSION_KEPT = timedelta(days=90)
 COOKIE_AGE = timedelta(days=400)
 SESSION_COOKIES = ("immich_access_token", "immich_auth_type", "immich_is_authenticated")
 
@@ -25,8 +27,14 @@ def authenticate(sim: Simulator, headers: Mapping[str, str], query: Mapping[str,
     token = _session_token(headers, query)
     if token is not None:
         session = sim.sessions.get(token)
-        if session is None or (session.expires_at is not None and session.expires_at <= sim.now()):
+        now = sim.now()
+        if (
+            session is None
+            or (session.expires_at is not None and session.expires_at <= now)
+            or session.used_at + UNUSED_SESSION_KEPT <= now
+        ):
             raise Refusal(401, "Invalid user token")
+        session = sim.sessions[token] = replace(session, used_at=now)
         return Auth(sim.users[session.user_id], session=session)
     secret = headers.get("x-api-key") or query.get("apiKey")
     if not secret:
@@ -177,7 +185,7 @@ def _session_json(sim: Simulator, session: Session, auth: Auth) -> dict[str, Any
     return {
         "id": session.session_id,
         "createdAt": stamp(session.created_at),
-        "updatedAt": stamp(session.created_at),
+        "updatedAt": stamp(session.used_at),
         "current": session is auth.session,
         "appVersion": None,
         "deviceOS": "",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 RESET_AFTER = timedelta(days=30)  # since the last acknowledged complete
 DELETIONS_KEPT = timedelta(days=31)
@@ -91,5 +92,11 @@ def _position(moment: datetime) -> int:
 
 def written(update_id: int) -> str:
     """The update id as a UUID."""
-    digits = f"{update_id:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return f"{_beginning(update_id >> 48)}-{update_id & 0xFFFFFFFFFFFF:012x}"
+
+
+@lru_cache(maxsize=1024)
+def _beginning(bits: int) -> str:
+    """A UUID's first four groups; changes of one moment share them."""
+    digits = f"{bits:020x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:]}"

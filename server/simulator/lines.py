@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from server.simulator.store import Simulator
 
 BLOCK = 500  # lines that are made at a time
+WHOLE_SECONDS = orjson.OPT_UTC_Z | orjson.OPT_OMIT_MICROSECONDS
 
 
 def line(entity: str, data: dict[str, Any], update_id: int | str) -> bytes:
@@ -60,7 +61,10 @@ def _asset_line(asset: Asset, update_id: int, modern: bool, older: bool) -> str:
     captured = _date(asset.captured_at, older)
     modified = captured if asset.modified_at is asset.captured_at else _date(asset.modified_at, older)
     local = captured if asset.local_captured_at is asset.captured_at else _date(asset.local_captured_at, older)
-    created = f'"createdAt":{_date(asset.created_at, older)},' if modern else ""
+    created = ""
+    if modern:
+        uploaded = captured if asset.created_at is asset.captured_at else _date(asset.created_at, older)
+        created = f'"createdAt":{uploaded},'
     duration: Any = None
     if asset.type == "VIDEO":
         duration = VIDEO_MILLISECONDS if modern else f'"{VIDEO_DURATION}"'
@@ -82,8 +86,8 @@ def _asset_line(asset: Asset, update_id: int, modern: bool, older: bool) -> str:
 def _date(moment: datetime | None, older: bool) -> str:
     if moment is None:
         return "null"
-    text = stamp(moment)
-    return f'"{text[:-5]}Z"' if older else f'"{text}"'
+    whole = orjson.dumps(moment, option=WHOLE_SECONDS).decode()
+    return whole if older else f'{whole[:-2]}.{moment.microsecond // 1000:03}Z"'
 
 
 def _text(value: str | None) -> str:

@@ -37,9 +37,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Session:
+    """A signed-in session; ``used_at`` is the last request that it made, or its beginning."""
+
     session_id: str
     user_id: str
     created_at: datetime
+    used_at: datetime
     expires_at: datetime | None = None
 
 
