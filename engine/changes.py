@@ -57,8 +57,8 @@ DELETE FROM retired WHERE checksum IN (SELECT checksum FROM alive);
 
 # A vanished id and a new id with the same (part, checksum) set, each the only one with it, are one asset that moved.
 # Where there are several, which is which cannot be told: every new one takes over the anchors of every vanished one.
-# A video that was an asset of its own and is the motion of a still now, or the other way, was regrouped.
-MOVES = """
+# So it is in an incomplete run: the old id may just not have been read, and keeps its own.
+HEIRS = """
 CREATE OR REPLACE TEMP TABLE gone_ids AS
     SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id);
 CREATE OR REPLACE TEMP TABLE heirs AS
@@ -72,6 +72,10 @@ CREATE OR REPLACE TEMP TABLE heirs AS
     SELECT v.library_id AS old_library, v.local_id AS old_id, a.library_id AS new_library, a.local_id AS new_id,
         count(*) OVER (PARTITION BY content) = 1 AS moved
     FROM vanished v JOIN arrived a USING (content);
+"""
+
+# A video that was an asset of its own and is the motion of a still now, or the other way, was regrouped.
+REGROUPED = """
 CREATE OR REPLACE TEMP TABLE alone AS
     SELECT library_id, local_id, any_value(checksum) AS checksum
     FROM known SEMI JOIN gone_ids USING (library_id, local_id)
@@ -105,10 +109,16 @@ INSERT INTO edit_anchors (library_id, local_id, checksum)
     FROM set_apart a JOIN edit_anchors e ON e.library_id = a.library_id AND e.local_id = a.old_id
     ANTI JOIN known k ON k.library_id = a.library_id AND k.local_id = a.old_id AND k.checksum = e.checksum
     EXCEPT SELECT library_id, local_id, checksum FROM edit_anchors;
+"""
+
+INHERIT = """
 INSERT INTO edit_anchors (library_id, local_id, checksum)
     SELECT h.new_library, h.new_id, e.checksum
     FROM heirs h JOIN edit_anchors e ON e.library_id = h.old_library AND e.local_id = h.old_id
     EXCEPT SELECT library_id, local_id, checksum FROM edit_anchors;
+"""
+
+MOVED = """
 DELETE FROM edit_anchors USING heirs h
     WHERE h.moved AND edit_anchors.library_id = h.old_library AND edit_anchors.local_id = h.old_id;
 DELETE FROM gone_ids USING heirs h
@@ -193,11 +203,20 @@ INSERT INTO confirmed_deleted (checksum, confirmed_at, cause)
     ANTI JOIN exclusions USING (checksum) ANTI JOIN detached USING (checksum);
 """
 
-# Only rows that differ are rewritten: a scan that finds ten changes among a million files touches ten rows.
 INDEX = """
 CREATE OR REPLACE TEMP TABLE index_rows AS
     SELECT library_id, local_id, part, checksum, file_name, size, modified_ns, file_identity, captured_at,
            coalesce(albums, []) AS albums, in_trash IS TRUE AS in_trash FROM whole;
+"""
+
+# An incomplete run starts no clock: it leaves it to the next complete one to see an id enter the trash.
+NOT_ENTERED = """
+UPDATE index_rows SET in_trash = false FROM (SELECT DISTINCT library_id, local_id FROM known WHERE NOT in_trash) o
+    WHERE index_rows.in_trash AND index_rows.library_id = o.library_id AND index_rows.local_id = o.local_id;
+"""
+
+# Only rows that differ are rewritten: a scan that finds ten changes among a million files touches ten rows.
+REWRITE = """
 DELETE FROM local_index USING (
     SELECT library_id, local_id, part FROM (
         SELECT * FROM local_index SEMI JOIN (
@@ -235,8 +254,12 @@ def _apply(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> None:
     if not facts.change_log:
         return
     con.execute("CREATE OR REPLACE TEMP TABLE leaving (library_id VARCHAR, local_id VARCHAR)")
+    con.execute(HEIRS)
     if facts.complete:
-        con.execute(MOVES)
+        con.execute(REGROUPED)
+    con.execute(INHERIT)
+    if facts.complete:
+        con.execute(MOVED)
         con.execute(
             "INSERT INTO leaving SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id)",
         )
@@ -247,6 +270,9 @@ def _apply(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> None:
         if not facts.history_lost and facts.strictness is Strictness.TRUSTING:
             _run(con, LIMBO, values)
     con.execute(INDEX)
+    if not facts.complete:
+        con.execute(NOT_ENTERED)
+    con.execute(REWRITE)
 
 
 def _run(con: duckdb.DuckDBPyConnection, script: str, parameters: Mapping[str, object]) -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 LOST = """
 WITH held AS (
     SELECT library_id, local_id, bool_or(checksum IN (SELECT checksum FROM local WHERE checksum IS NOT NULL)) AS alive
-    FROM local_index WHERE in_trash IS NOT TRUE
-    GROUP BY library_id, local_id
+    FROM local_index
+    GROUP BY library_id, local_id HAVING bool_or(in_trash IS NOT TRUE)
 ),
 lost AS (
     SELECT library_id, local_id FROM held

@@ -102,15 +102,56 @@ def find_moves(state: State, rows: list[LocalRow]) -> dict[Id, Id]:
     return moves
 
 
-def inherit_anchors(state: State, rows: list[LocalRow], moves: dict[Id, Id]) -> State:
-    """Rule 1.3: each new id takes over the anchors of each vanished id of its content; a moved one gives them away."""
+def find_regrouped(state: State, rows: list[LocalRow]) -> set[tuple[Id, Id]]:
+    """Rule 1.3, regrouped: pairs of a vanished id and the id whose motion it is now."""
     before, now = parts_by_id(state.index), parts_by_id(rows)
+    return {
+        (old, new)
+        for old, parts in before.items()
+        for new, others in now.items()
+        for part, checksum in parts
+        if (old not in now and old[0] == new[0] and len(parts) == 1 and part == "primary")
+        if ("motion", checksum) in others - before.get(new, frozenset())
+    }
+
+
+def find_set_apart(state: State, rows: list[LocalRow]) -> set[tuple[Id, Id]]:
+    """Rule 1.3, the other way round: pairs of the id that gave its motion up and the new id that is it now."""
+    before, now, held = parts_by_id(state.index), parts_by_id(rows), checksums_by_id(rows)
+    return {
+        (old, new)
+        for new, parts in now.items()
+        for old, others in before.items()
+        for part, checksum in parts
+        if (new not in before and old[0] == new[0] and len(parts) == 1 and part == "primary")
+        if ("motion", checksum) in others and checksum not in held.get(old, set())
+    }
+
+
+def unlisted_twins(state: State, rows: list[LocalRow], unlisted: set[Id]) -> set[tuple[Id, Id]]:
+    """Rule 1.3: pairs of an unlisted id of the index and a new one with its set."""
+    before, now = parts_by_id(state.index), parts_by_id(rows)
+    return {(old, new) for old in unlisted for new in now.keys() - before.keys() if before[old] == now[new]}
+
+
+def inherit_anchors(state: State, pairs: set[tuple[Id, Id]], given_away: set[Id]) -> State:
+    """Rule 1.3: the new id of each pair takes over the anchors of the old one; a moved or regrouped one gives them
+    away."""
     anchors = dict(state.anchors)
-    for old, parts in before.items():
-        for new, other in now.items():
-            if old not in now and new not in before and parts == other and state.anchors.get(old):
-                anchors[new] = anchors.get(new, frozenset()) | state.anchors[old]
-    return replace(state, anchors={local_id: kept for local_id, kept in anchors.items() if local_id not in moves})
+    for old, new in pairs:
+        if state.anchors.get(old):
+            anchors[new] = anchors.get(new, frozenset()) | state.anchors[old]
+    return replace(state, anchors={local_id: kept for local_id, kept in anchors.items() if local_id not in given_away})
+
+
+def inherit_from_stills(state: State, pairs: set[tuple[Id, Id]]) -> State:
+    """Rule 1.3, set apart: the anchors that the index did not hold for the still's id."""
+    before, anchors = checksums_by_id(state.index), dict(state.anchors)
+    for old, new in pairs:
+        taken = state.anchors.get(old, frozenset()) - before[old]
+        if taken:
+            anchors[new] = anchors.get(new, frozenset()) | taken
+    return replace(state, anchors=anchors)
 
 
 def seed_anchors(state: State, rows: list[LocalRow], living: set[Id]) -> State:
@@ -157,7 +198,7 @@ def confirm_retired(state: State, alive: set[str], anchored: set[str], facts: Lo
     return confirm(state, earlier - alive - anchored, "retired", facts)
 
 
-def entering_the_trash(state: State, rows: list[LocalRow]) -> set[Id]:
+def entering_the_trash(state: State, rows: list[LocalRow], regrouped: set[tuple[Id, Id]]) -> set[Id]:
     """Rule 1.6: ids in the trash that were outside at the last run, under their own id or under a vanished one."""
     before, now = parts_by_id(state.index), parts_by_id(rows)
     were_outside = ids_outside_the_trash(state.index)
@@ -166,15 +207,17 @@ def entering_the_trash(state: State, rows: list[LocalRow]) -> set[Id]:
     return {
         local_id
         for local_id in in_the_trash
-        if local_id in were_outside or (local_id not in before and now[local_id] in content_of_vanished)
+        if local_id in were_outside
+        or (local_id not in before and now[local_id] in content_of_vanished)
+        or any(new == local_id and old in were_outside for old, new in regrouped)
     }
 
 
-def confirm_deleted(state: State, rows: list[LocalRow], gone: set[Id], facts: LocalFacts) -> State:
+def confirm_deleted(state: State, rows: list[LocalRow], gone: set[Id], entering: set[Id], facts: LocalFacts) -> State:
     """Rule 1.6."""
     before, now = checksums_by_id(state.index), checksums_by_id(rows)
     lost = set()
-    for local_id in gone | entering_the_trash(state, rows):
+    for local_id in gone | entering:
         lost |= before.get(local_id, set()) | now.get(local_id, set()) | state.anchors.get(local_id, frozenset())
     spared = kept_checksums(rows) | protected_by_anchor(state, ids_outside_the_trash(rows))
     state = confirm(state, lost - spared, "deleted", facts)
@@ -193,6 +236,8 @@ def replace_index(state: State, rows: list[LocalRow], facts: LocalFacts) -> Stat
     if facts.complete:
         return replace(state, index=frozenset(rows))
     seen = {row.id for row in rows}
+    outside = ids_outside_the_trash(state.index)
+    rows = [replace(row, in_trash=row.in_trash and row.id not in outside) for row in rows]
     return replace(state, index=frozenset(row for row in state.index if row.id not in seen) | frozenset(rows))
 
 
@@ -258,17 +303,26 @@ def compare_with_index(state: State, all_rows: tuple[LocalRow, ...], alive: set[
     """Rules 1.3 to 1.8."""
     whole = seen_whole(all_rows)
     living = living_ids(state.index, all_rows, facts)
-    moves = find_moves(state, whole) if facts.complete else {}
+    unlisted = {row.id for row in state.index} - {row.id for row in all_rows}
+    twins = unlisted_twins(state, whole, unlisted)
+    moved: set[Id] = set()
+    entering: set[Id] = set()
     if facts.complete:
-        state = inherit_anchors(state, whole, moves)
+        regrouped, set_apart = find_regrouped(state, whole), find_set_apart(state, whole)
+        entering = entering_the_trash(state, whole, regrouped)
+        moved = find_moves(state, whole).keys() | {old for old, _ in regrouped}
+        state = seed_anchors(state, whole, {new for _, new in regrouped | set_apart})
+        state = inherit_from_stills(state, set_apart)
+        twins |= regrouped
+    state = inherit_anchors(state, twins, moved)
     state = seed_anchors(state, whole, living)
     state = unconfirm_anchors(state, ids_outside_the_trash(all_rows))
     state = note_retired(state, whole, alive, facts)
     if facts.complete:
         anchored = protected_by_anchor(state, living)
-        gone = {row.id for row in state.index} - living - moves.keys()
+        gone = {row.id for row in state.index} - living - moved
         state = confirm_retired(state, alive, anchored, facts)
-        state = confirm_deleted(state, whole, gone, facts)
+        state = confirm_deleted(state, whole, gone, entering, facts)
         if not facts.history_lost and facts.strictness is Strictness.TRUSTING:
             state = confirm_limbo(state, alive, anchored, facts)
     return replace_index(state, whole, facts)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from engine.policy import LocalFacts, Policy, RailFacts
+from engine.policy import LocalFacts, Loss, Policy, RailFacts
 from engine.rails import evaluate
 from engine.settings import Strictness
 from tests.model import bridge, local_changes, rules
@@ -359,6 +359,97 @@ def test_a_move_is_no_deletion_and_keeps_the_anchor(maker: Maker) -> None:
     assert state.anchors == {("L2", "7"): frozenset({A})}
 
 
+def in_trash(row: LocalRow, local_id: str | None = None) -> LocalRow:
+    return replace(row, local_id=local_id or row.local_id, in_trash=True)
+
+
+@pytest.mark.parametrize("trash_id", ["1", "trash/1"], ids=["as in Photos", "as a file"])
+def test_lesson_22_the_lifecycle_with_the_trash(maker: Maker, trash_id: str) -> None:
+    """An edited photo goes into the trash, comes out, goes in again and is emptied from there."""
+    original, edit, keep = A, B, photo(F, "keep")
+    server = (ServerAsset("s-A", original), ServerAsset("s-B", edit))
+    lying = in_trash(photo(edit), trash_id)
+    held = {"s-A": ("held", "quarantine"), "s-B": ("held", "quarantine")}
+    table: list[tuple[float, tuple[LocalRow, ...], set[str], dict[str, tuple[str, str]]]] = [
+        # day, listing, confirmed afterwards, decided
+        (0, (photo(original),), set(), {}),
+        (1, (photo(edit),), set(), {}),
+        (2, (lying,), {original, edit}, {}),
+        (3, (photo(edit),), set(), {}),
+        (4, (lying,), {original, edit}, {}),
+        (10, (lying,), {original, edit}, {}),
+        (11, (), {original, edit}, held),
+        (17.999, (), {original, edit}, held),
+        (18, (), {original, edit}, {"s-A": ("delete", "confirmed"), "s-B": ("delete", "confirmed")}),
+    ]
+    state = State()
+    for day, listed, confirmed, decided in table:
+        rows = (*listed, keep)
+        state, known = maker.merge(state, rows, run_facts(day))
+        assert state.confirmed.keys() == confirmed, day
+        assert not confirmed or confirmed_at(state) == dict.fromkeys(confirmed, NOW + (2 if day < 4 else 4) * DAY)
+        assert verdicts(maker.decide(known, rows, server, policy_on(day))) == decided, day
+
+
+def test_lesson_22_what_an_incomplete_run_saw_in_the_trash_starts_its_clock_with_the_next_complete_one(
+    maker: Maker,
+) -> None:
+    keep, lying = photo(F, "keep"), in_trash(photo(A))
+    seen = ((photo(A), keep), run_facts(0)), ((lying, keep), run_facts(1, complete=False))
+    state = walk(maker, *seen)
+    assert state.confirmed == {}
+    assert confirmed_at(walk(maker, ((lying, keep), run_facts(2)), start=state)) == {A: NOW + 2 * DAY}
+
+
+def test_lesson_1_a_moved_file_keeps_its_first_bytes_though_an_incomplete_run_saw_it_first(maker: Maker) -> None:
+    keep, lying, back = photo(F, "keep"), in_trash(photo(B), "trash/1"), photo(B, "2")
+    edited = walk(maker, ((photo(A), keep), run_facts(0)), ((photo(B), keep), run_facts(1)))
+    for before in (edited, walk(maker, ((lying, keep), run_facts(2)), start=edited)):
+        state = walk(maker, ((back, keep), run_facts(3, complete=False)), ((back, keep), run_facts(4)), start=before)
+        assert state.confirmed == {}
+        assert state.anchors["L1", "2"] >= {A}
+
+
+def test_what_is_partly_in_the_trash_is_not_deleted(maker: Maker) -> None:
+    still, motion, keep = photo(A), photo(B, part="motion"), photo(F, "keep")
+    start = walk(maker, ((still, motion, keep), run_facts(0)))
+    state = walk(maker, ((in_trash(still), motion, keep), run_facts(1)), start=start)
+    assert state.confirmed == {}
+    state = walk(maker, ((in_trash(still), in_trash(motion), keep), run_facts(2)), start=state)
+    assert confirmed_at(state) == {A: NOW + 2 * DAY, B: NOW + 2 * DAY}
+
+
+def test_lesson_3_a_copy_outside_the_trash_keeps_its_checksum_and_its_albums(maker: Maker) -> None:
+    copy = photo(A, "2", albums=frozenset({"x"}))
+    lying = in_trash(photo(A, albums=frozenset({"y"})))
+    state = walk(maker, ((photo(A), copy), run_facts(0)), ((lying, copy), run_facts(1)))
+    assert state.confirmed == {}
+    assert state.observed[A].albums == {"x"}
+    state = walk(maker, ((lying, photo(F, "3")), run_facts(2)), start=state)
+    assert state.observed[A].albums == {"x"}
+    assert confirmed_at(state) == {A: NOW + 2 * DAY}
+
+
+def test_several_twins_that_went_into_a_trash_folder_are_deleted_with_their_first_bytes(maker: Maker) -> None:
+    keep = photo(F, "keep")
+    state = walk(
+        maker,
+        ((photo(A), photo(C, "2"), keep), run_facts(0)),
+        ((photo(B), photo(B, "2"), keep), run_facts(1)),
+        ((in_trash(photo(B), "trash/1"), in_trash(photo(B), "trash/2"), keep), run_facts(2)),
+    )
+    assert confirmed_at(state) == dict.fromkeys((A, B, C), NOW + 2 * DAY)
+    back = walk(maker, ((photo(B), in_trash(photo(B), "trash/2"), keep), run_facts(3)), start=state)
+    assert back.confirmed.keys().isdisjoint({A, B, C})
+
+
+def test_what_lay_in_the_trash_from_the_start_starts_its_clock_when_it_is_gone(maker: Maker) -> None:
+    keep = photo(F, "keep")
+    state = walk(maker, *(((in_trash(photo(A)), keep), run_facts(day)) for day in (0, 1)))
+    assert (state.confirmed, state.observed[A].albums) == ({}, frozenset())
+    assert confirmed_at(walk(maker, ((keep,), run_facts(2)), start=state)) == {A: NOW + 2 * DAY}
+
+
 def test_lesson_14_an_exclusion_wins_and_a_second_deletion_is_shown(maker: Maker) -> None:
     both, one = (photo(A), photo(B, "2")), (photo(B, "2"),)
     state = walk(maker, (both, run_facts(0)), (one, run_facts(1)))
@@ -383,6 +474,12 @@ QUIET = RailFacts(True, (), (), 10, (), 0.0, 10, 10, True, 30, 1, 100, 1.0, 5)
         ({"access_problems": ("gone",)}, "permission"),
         ({"inventory_problems": ("unread",), "local_count": 0}, "incomplete"),
         ({"local_count": 0, "server_count": 0}, "empty_local"),
+        ({"losses": (Loss("L1", 11, 6, 0),)}, "collapse"),
+        ({"losses": (Loss("L1", 12, 6, 0),)}, None),
+        ({"losses": (Loss("L1", 5, 5, 0),)}, None),
+        ({"losses": (Loss("L1", 7, 7, 6),)}, "collapse"),
+        ({"losses": (Loss("L1", 7, 7, 7),)}, None),
+        ({"losses": (Loss("L1", 9, 0, 0), Loss("L2", 6, 6, 0)), "clock_skew_seconds": 1e6}, "collapse"),
         ({"clock_skew_seconds": -86_401.0}, "clock"),
         ({"clock_skew_seconds": 86_400.0}, None),
         ({"server_count": 0}, "empty_server"),
