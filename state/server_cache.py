@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FILE = "server-cache.duckdb"
 VERSION = "1"
+ROW_GROUP = 122_880
 MEMORY_LIMIT = "160MB"  # beyond it DuckDB uses the disk
 # Deletions older than 31 days are no longer in the stream: a cursor that rested for so long may have missed some.
 STALE_AFTER = timedelta(days=30)
@@ -248,14 +249,17 @@ def server_rows(cache: ServerCache, path: Path) -> int:
     """
     if _facts(cache.con).complete_at is None:
         raise StateError("The server cache is not complete.", "List by search instead.")
-    with writing_to(path):
-        path.unlink(missing_ok=True)
-    # The reading order is that of the events, so an unchanged cache gives the same bytes.
-    found = cache.con.sql(ROWS, params={"owner": cache.owner_id})
-    found.write_parquet(str(path), compression="zstd")
+    import pyarrow.parquet as pq
+
+    # In the order of the events, so that an unchanged cache gives the same bytes.
+    found = cache.con.sql(ROWS, params={"owner": cache.owner_id}).to_arrow_reader(ROW_GROUP)
+    rows = 0
+    with writing_to(path), pq.ParquetWriter(path, SERVER, compression="zstd") as parquet:
+        for group in found:
+            parquet.write_batch(group.cast(SERVER))
+            rows += len(group)
     path.chmod(0o600)
-    ((rows,),) = cache.con.execute("SELECT num_rows FROM parquet_file_metadata(?)", [str(path)]).fetchall()
-    return int(rows)
+    return rows
 
 
 def _finish(con: duckdb.DuckDBPyConnection) -> None:
