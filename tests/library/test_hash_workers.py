@@ -157,10 +157,11 @@ for group in hash_groups({"L": library}, library.enumerate().table, workers=2):
         cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert parent.stdout is not None
-    with parent.stdout:
+    try:
         workers = [int(pid) for pid in parent.stdout.readline().split()]
+    finally:
         parent.kill()
-        parent.wait()
+        parent.communicate()
     assert len(workers) == 2
     until = time.monotonic() + 30
     while any(_runs(pid) for pid in workers):
@@ -198,8 +199,12 @@ except KeyboardInterrupt:
         stderr=subprocess.PIPE, text=True, process_group=0,
     )  # fmt: skip
     assert process.stdout is not None
-    assert process.stdout.readline() == "reading\n"
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        assert process.stdout.readline() == "reading\n"
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     assert out.splitlines()[-1] == "interrupted none left"
     assert err == ""
