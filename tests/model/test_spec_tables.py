@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import duckdb
 import pytest
 
 from engine.policy import LocalFacts, Loss, Policy, RailFacts
@@ -16,11 +17,22 @@ from engine.rails import evaluate
 from engine.settings import Strictness
 from tests.model import bridge, local_changes, rules
 from tests.model.strategies import CHECKSUMS, INSTANT, NOW, TAKEN
-from tests.model.world import Decision, LocalRow, Remembered, ServerAsset, State
+from tests.model.world import (
+    NOTHING_BESIDE,
+    Beside,
+    Confirmed,
+    Decision,
+    LocalRow,
+    Remembered,
+    Retired,
+    Scene,
+    ServerAsset,
+    State,
+)
 
 A, B, C, D, E, F = CHECKSUMS
 DAY = timedelta(days=1)
-Merge = Callable[[State, tuple[LocalRow, ...], LocalFacts], tuple[State, dict[str, Remembered]]]
+Merge = Callable[..., tuple[State, dict[str, Remembered]]]  # state, rows, facts, and mostly nothing beside
 Decide = Callable[[dict[str, Remembered], tuple[LocalRow, ...], tuple[ServerAsset, ...], Policy], list[Decision]]
 
 
@@ -37,13 +49,15 @@ def maker(request: pytest.FixtureRequest) -> Iterator[Maker]:
     if request.param == "engine":
         with bridge.open_database() as con:
             yield Maker(
-                lambda state, rows, facts: bridge.merge(con, state, rows, facts),
+                lambda state, rows, facts, beside=NOTHING_BESIDE: bridge.merge(con, state, rows, facts, (), beside),
                 lambda known, rows, server, policy: bridge.decide(con, known, rows, server, policy).decisions,
             )
     else:
 
-        def merge(state: State, rows: tuple[LocalRow, ...], facts: LocalFacts) -> tuple[State, dict[str, Remembered]]:
-            after = local_changes.apply_local_changes(state, rows, facts)
+        def merge(
+            state: State, rows: tuple[LocalRow, ...], facts: LocalFacts, beside: Beside = NOTHING_BESIDE
+        ) -> tuple[State, dict[str, Remembered]]:
+            after = local_changes.apply_local_changes(state, rows, facts, beside)
             return after, local_changes.memory(after, rows, facts, ())
 
         yield Maker(
@@ -63,7 +77,7 @@ def policy_on(day: float, **changes: object) -> Policy:
     return replace(Policy("me", NOW + day * DAY), **changes)  # type: ignore[arg-type]
 
 
-def photo(checksum: str, local_id: str = "1", **changes: object) -> LocalRow:
+def photo(checksum: str | None, local_id: str = "1", **changes: object) -> LocalRow:
     return replace(LocalRow("L1", local_id, "primary", checksum), **changes)  # type: ignore[arg-type]
 
 
@@ -462,7 +476,82 @@ def test_lesson_14_an_exclusion_wins_and_a_second_deletion_is_shown(maker: Maker
     assert verdicts(maker.decide(known, one, server, policy_on(62))) == {"s1": ("review", "deleted_again")}
 
 
+# ---------------------------------------------------------------- of whose deletion no library tells
+
+
+def test_lesson_13_what_is_handed_over_is_detached_and_forgotten_by_runs_that_read_libraries(maker: Maker) -> None:
+    keep = photo(F, "keep")
+    state = State(
+        index=frozenset({photo(B), keep}),
+        anchors={("L1", "1"): frozenset({A}), ("L1", "keep"): frozenset({F})},
+        retired=frozenset({Retired(C, "L1", "1", "run--1"), Retired(D, "L1", "2", "run-0")}),
+    )
+    beside = Beside(handed_over=frozenset({("L1", "1")}))
+    after, _ = maker.merge(state, (keep,), run_facts(0), beside)
+    assert after.detached == {A, B, C}
+    assert after.index == {keep}
+    assert after.anchors.keys() == {("L1", "keep")}
+    assert after.retired == {Retired(D, "L1", "2", "run-0")}
+    assert after.confirmed == {}
+    from_file, _ = maker.merge(state, (photo(F, library_id="file"),), run_facts(0, change_log=False), beside)
+    assert (from_file.detached, from_file.index) == (frozenset(), state.index)
+
+
+def test_what_only_checksums_files_listed_is_vouched_for_by_runs_from_files_alone(maker: Maker) -> None:
+    listed, keep = photo(A, A, library_id="file"), photo(F, "keep")
+    known = walk(maker, ((photo(B), keep), run_facts(0)), ((keep,), run_facts(1)))
+    from_file = run_facts(2, change_log=False)
+    state = walk(maker, ((listed, photo(B, B, library_id="file")), from_file), start=known)
+    assert state.file_only == {A}
+    state = walk(maker, ((keep,), run_facts(3)), start=state)
+    assert state.file_only == state.detached == {A}
+    state = walk(maker, ((), run_facts(4, change_log=False)), start=state)
+    assert state.detached == frozenset()
+    state = walk(maker, ((photo(A), keep), run_facts(5)), start=state)
+    assert (state.file_only, state.detached) == (frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "rows", "detached"),
+    [
+        (None, (), True),
+        (NOW - DAY, (), True),
+        (NOW - DAY + INSTANT, (), False),
+        (None, (photo(A),), False),
+        (None, (replace(photo(A), in_trash=True),), False),
+    ],
+)
+def test_what_a_run_trashed_is_detached_unless_alive_or_deleted_again(
+    maker: Maker, confirmed: datetime | None, rows: tuple[LocalRow, ...], detached: bool
+) -> None:
+    state = State(confirmed={A: Confirmed(confirmed, "deleted")} if confirmed else {})
+    for facts in (run_facts(0), run_facts(0, complete=False), run_facts(0, change_log=False)):
+        after, _ = maker.merge(state, (*rows, photo(F, "keep")), facts, Beside(trashed_here={A: NOW - DAY}))
+        assert (A in after.detached) is detached
+
+
 # ---------------------------------------------------------------- rails
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with bridge.open_database() as database:
+        yield database
+
+
+def test_lesson_85_lost_is_what_lay_outside_the_trash_and_is_neither_listed_nor_alive_nor_handed_over(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    trashed = replace(photo(A, "trashed"), in_trash=True)
+    partly = (photo(B, "partly"), replace(photo(C, "partly", part="motion"), in_trash=True))
+    index = frozenset({trashed, *partly, photo(D, "moved"), photo(E, "given"), photo(F, "listed"), photo(A, "lost")})
+    rows = (photo(C, "5"), photo(D, "6"), photo(None, "listed"))
+    beside = Beside(handed_over=frozenset({("L1", "given")}))
+    scene = Scene(State(index=index), run_facts(0), rows, beside)
+    expected = (Loss("L1", held=5, lost=1, accepted=3),)
+    assert rules.losses(scene, {"L1": 3}) == expected
+    assert bridge.count_losses(con, scene, {"L1": 3}) == expected
+
 
 QUIET = RailFacts(True, (), (), 10, (), 0.0, 10, 10, True, 30, 1, 100, 1.0, 5)
 
