@@ -45,6 +45,9 @@ TRASH_FOLDERS = frozenset(
     {b".trash", b".trashes", b"$recycle.bin", b"recycler", b"#recycle", b"@recycle", b".stversions"}
 )
 
+# What the virtual files of a cloud drive end in while their bytes are elsewhere; iCloud hides the name besides.
+PLACEHOLDER_ENDS = frozenset({b"nextcloud", b"owncloud"})
+
 
 def extension(name: bytes) -> bytes:
     """The lower-case extension without its dot; empty where there is none."""
@@ -82,5 +85,9 @@ def lies_in_trash(path: bytes) -> bool:
 
 
 def is_placeholder(name: bytes) -> bool:
-    """Whether the name stands for a photo that a cloud drive keeps elsewhere (``.IMG_1.HEIC.icloud``)."""
-    return name.startswith(b".") and name.endswith(b".icloud") and media_kind(name[1:-7]) is not None
+    """Whether the name stands for a photo that a cloud drive keeps elsewhere (``.IMG_1.HEIC.icloud``,
+    ``IMG_1.HEIC.nextcloud``)."""
+    stem, _, end = name.rpartition(b".")
+    if name.startswith(b"."):
+        return end == b"icloud" and media_kind(stem[1:]) is not None
+    return end in PLACEHOLDER_ENDS and media_kind(stem) is not None

@@ -104,6 +104,8 @@ def _read(root: bytes, absolute: bytes, descriptor: int, folder: Folder) -> list
             elif media_kind(name) is not None and entry.is_file(follow_symlinks=False):  # in a trash, by its name
                 files.append(entry)
                 folder.has_videos |= media_kind(name) == "video"
+            elif is_placeholder(name):
+                folder.placeholders.append(name)
             elif entry.is_file(follow_symlinks=False):
                 folder.passed_over.append(entry.inode())
     files.sort(key=attrgetter("name"))

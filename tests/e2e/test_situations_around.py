@@ -85,6 +85,15 @@ def test_lesson_26_touched_photos_are_read_once_more_and_nothing_is_confirmed_or
     assert confirmed(world) == dates
 
 
+def test_a_library_that_was_copied_to_a_new_disk_is_read_again_and_stays(world: World) -> None:
+    old = world.folder.rename(world.folder.with_name("old disk"))
+    shutil.copytree(old, world.folder)
+    again = world.reconcile()
+    assert (again.rail, hashed(world, again.run_id)) == (None, 10)
+    world.pass_days(1)
+    assert buckets(world) == (0, 0, 0)
+
+
 # Clocks
 
 

@@ -63,11 +63,14 @@ def test_lesson_85_a_folder_replaced_by_a_link_to_another_disk_is_not_a_deletion
     assert (found.rail, found.counts["delete"], found.counts["review"]) == (None, 0, 2)  # what was deleted before
 
 
-def test_lesson_86_a_photo_that_became_a_placeholder_of_a_cloud_drive_is_not_a_deletion(due: World) -> None:
-    photo, placeholder = due.folder / "2020/IMG_0.JPG", due.folder / "2020/.IMG_0.JPG.icloud"
-    photo.rename(placeholder)
-    assert ".IMG_0.JPG.icloud: its photo is not on this computer" in aborts(due, "permission").notes[0]
-    placeholder.rename(photo)
+@pytest.mark.parametrize("name", [".IMG_0.JPG.icloud", "IMG_0.JPG.nextcloud", "IMG_0.JPG.owncloud"])
+def test_lesson_86_a_photo_that_became_a_placeholder_of_a_cloud_drive_is_not_a_deletion(due: World, name: str) -> None:
+    photo, placeholder = due.folder / "2020/IMG_0.JPG", due.folder / "2020" / name
+    photo.unlink()
+    placeholder.write_bytes(b" ")  # another file, of one byte
+    assert f"{name}: its photo is not on this computer" in aborts(due, "permission").notes[0]
+    placeholder.unlink()
+    due.write("2020/IMG_0.JPG")
     all_is_well(due, NAMES)
 
 
