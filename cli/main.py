@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cli import accounts, deferred, exclude, journal, library, runs, server, settings, state, status, watch
+from cli import accounts, deferred, exclude, journal, library, runs, server, session, settings, state, status, watch
 from cli.explain import explain
 from cli.history import history_app
 from cli.output import note, printable, safe_streams
@@ -78,6 +78,7 @@ deferred.register(library.app)
 app.add_typer(state.app, name="state")
 status.register(app)
 app.command("explain")(explain)
+session.register(app)
 accounts.register(app)
 
 

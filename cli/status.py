@@ -70,6 +70,8 @@ def _tell_remembered(it: Remembered) -> None:
     say(f"First trash   {day(it.first_delete_confirmed_at) or 'not confirmed yet'}")
     if it.history_lost is not None:
         say(f"History lost  {it.history_lost}; what is gone is shown for your review")
+    if it.stream_notice is not None:
+        say(f"Slower runs   {it.stream_notice}")
     for offload in it.offloads:
         say(
             f"Mass offload  {offload.confirmed:,} deletions were confirmed at once on {day(offload.confirmed_at)}. "

@@ -48,7 +48,7 @@ class Settings(BaseModel):
     useIncrementalServerSync: bool = Field(
         default=True,
         strict=True,
-        description="Use the server's change stream. It needs a sign-in, which this version lacks: it searches.",
+        description="After `deletion-sync login`, ask the server for its changes only instead of listing everything.",
     )
     thresholdPercent: float = Field(
         default=1.0,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from engine.errors import DeletionSyncError, PartlyDone
-from state import hash_cache, identity
+from state import hash_cache, identity, session_store
 from state.db import writing
 from state.files import sync_folder, writing_to
 from state.home import Home
@@ -25,6 +25,8 @@ def sign_out(home: Home, server_url: str, partition: Partition | None, now: date
     .env is the user's own file and is not touched. Raises PartlyDone, naming what failed.
     """
     steps: dict[str, Callable[[], object]] = {"forget the identity": lambda: identity.forget(home, server_url)}
+    if partition is not None:
+        steps["forget the session"] = lambda: session_store.clear(partition)
     if partition is not None and partition.journal.exists():
         steps = {"journal it": _journaled(partition, "sign_out", now), **steps}
     _all_of("Signing out", steps)

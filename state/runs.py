@@ -20,6 +20,7 @@ FIRST_DRY_RUN = "first_dry_run_at"
 FIRST_DELETE_CONFIRMED = "first_delete_confirmed_at"
 HISTORY_LOST = "history_lost"
 LIBRARIES_CHANGED = "libraries_changed"
+STREAM_NOTICE = "stream_notice"  # why the server's change stream could not be used last
 
 
 @dataclass(frozen=True, slots=True)

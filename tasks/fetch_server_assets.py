@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from engine.relations import SERVER as SCHEMA
 from tasks import progress
 from tasks.context import open_context
-from tasks.files import relations, write_json, write_table
+from tasks.files import reference, relations, write_json, write_table
+from tasks.incremental import write_from_stream
 from tasks.refs import Ref, RunRef
 from tasks.step import Step
 
@@ -28,15 +29,21 @@ ORDER BY m.confirmed_at DESC NULLS LAST, m.checksum
 
 
 def fetch_server_assets(run: RunRef, memory: Ref, local: Ref) -> Ref:
-    """Write server.parquet (engine.relations.SERVER) and fetch.json (spec, items 5.4 and 7).
+    """Write server.parquet (engine.relations.SERVER) and fetch.json (spec, items 5.4, 7 and 15).
 
-    Raises ServerError: a listing that broke off is never used.
+    From the change stream where a person signed in for it, else by search. Raises ServerError: a listing that broke
+    off is never used.
     """
     import pyarrow as pa
 
     context = open_context(run)
-    notes: list[str] = []
+    path = context.folder / SERVER
     with context.server() as server:
+        streamed = write_from_stream(context, server, path)
+        if streamed.rows is not None:
+            write_json(context.folder / FACTS, {"from": "stream", "events": streamed.events, "notes": []})
+            return reference(path)
+        notes = list(streamed.notes)
         listed, report = server.fetch_assets_reported(context.user_id, progress=progress.report)
         if report.suspicious:
             notes.append(report.text)
@@ -49,11 +56,9 @@ def fetch_server_assets(run: RunRef, memory: Ref, local: Ref) -> Ref:
     if found.num_rows:
         notes.append(f"{found.num_rows} assets were found that the server's listing had left out.")
     table = _once(pa.concat_tables([listed.cast(SCHEMA), found.cast(SCHEMA)]))
-    write_json(
-        context.folder / FACTS,
-        {"pages": report.pages, "duplicates": report.duplicates, "looked_up": len(vanished), "notes": notes},
-    )
-    return write_table(table, context.folder / SERVER)
+    counts = {"pages": report.pages, "duplicates": report.duplicates, "looked_up": len(vanished)}
+    write_json(context.folder / FACTS, {"from": "search", **counts, "notes": notes})
+    return write_table(table, path)
 
 
 def _once(table: pa.Table) -> pa.Table:

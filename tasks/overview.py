@@ -16,7 +16,16 @@ from state.home import Home
 from state.libraries import registered
 from state.lock import holder
 from state.partition import Partition
-from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, HISTORY_LOST, RunRecord, get_fact, planned, runs
+from state.runs import (
+    FIRST_DELETE_CONFIRMED,
+    FIRST_DRY_RUN,
+    HISTORY_LOST,
+    STREAM_NOTICE,
+    RunRecord,
+    get_fact,
+    planned,
+    runs,
+)
 from tasks.settle import open_lines
 
 if TYPE_CHECKING:
@@ -82,6 +91,7 @@ class Remembered:
     first_dry_run_at: str | None
     first_delete_confirmed_at: str | None
     history_lost: str | None
+    stream_notice: str | None  # why the change stream could not be used last
     offloads: tuple[Offload, ...]
 
 
@@ -165,6 +175,7 @@ def _remembered(con: duckdb.DuckDBPyConnection, days: int, now: datetime) -> Rem
         first_dry_run_at=get_fact(con, FIRST_DRY_RUN),
         first_delete_confirmed_at=get_fact(con, FIRST_DELETE_CONFIRMED),
         history_lost=get_fact(con, HISTORY_LOST),
+        stream_notice=get_fact(con, STREAM_NOTICE),
         offloads=tuple(Offload(*row) for row in offloads),
     )
 

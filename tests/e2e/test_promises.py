@@ -149,7 +149,7 @@ def test_lesson_92_when_the_state_is_lost_the_next_run_is_a_first_run(due: World
 
 
 def test_lesson_19_a_restricted_scope_is_never_silently_off(due: World) -> None:
-    due.change_settings(indexingScope={"selectedAlbums": ["2021"]})
+    due.change_settings(indexingScope={"selectedAlbums": ["photos/2021"]})
     due.apply(plan(due))
     assert due.trashed() == {"2021/IMG_1.JPG"}
     due.change_settings(indexingScope={"selectedAlbums": []})

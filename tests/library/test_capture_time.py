@@ -15,7 +15,8 @@ import pytest
 from PIL import Image
 
 from library.capture_time import capture_time
-from library.hashing import CHUNK, hash_parts
+from library.hash_file import CHUNK
+from library.hashing import hash_parts
 from tests.library.worlds import MODIFIED_NS, library_of, put
 
 EXIF_IFD = 0x8769

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 from library.folder import FolderLibrary
-from library.hashing import CHUNK, hash_parts
+from library.hash_file import CHUNK
+from library.hashing import hash_parts
 from library.protocol import Hashed
 from tests.library.worlds import MODIFIED_NS, library_of, put, run_python
 

@@ -195,7 +195,7 @@ def test_lesson_52_a_second_run_is_told_who_holds_the_partition(home: Home, part
 
 def test_lesson_52_two_flows_of_one_process_exclude_each_other(partition: Partition) -> None:
     with partition_lock(partition, "one"):
-        with pytest.raises(PartitionBusy, match="Another run .one, pid"), partition_lock(partition, "two"):
+        with pytest.raises(PartitionBusy, match=r"Another run .one, pid"), partition_lock(partition, "two"):
             pass
         assert holder(partition) is not None
     with partition_lock(partition, "two"):
