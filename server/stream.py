@@ -8,7 +8,8 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -28,16 +29,20 @@ from server.stream_errors import (
     SyncError,
     TypeRefused,
 )
-from server.stream_parse import Batch, parse
+from server.stream_parse import Batch, Parsed, parse
 
 __all__ = ["MAX_ACKS", "Batch", "SyncStream", "asset_types", "translated"]
 
 STREAM, ACKS = "/api/sync/stream", "/api/sync/ack"
 MAX_ACKS = 1000
-BLOCK_BYTES = 8 * 2**20
+BLOCK_BYTES = 4 * 2**20
 MAX_SECONDS = 30 * 60  # spec, Limits: stream request timeout
 MAX_LINE_BYTES = 100 * 2**20
 _SEARCH_INSTEAD = "This run lists by search instead."
+
+
+MINIMUM = (2, 0)  # spec, Versioning 5: the first server version whose change stream is used
+VERIFIED = (3, 1)  # the newest one that it was tried on; of a newer major version nothing is assumed
 
 
 def asset_types(version: Version) -> tuple[str, ...]:
@@ -123,17 +128,27 @@ class SyncStream:
         goes wrong, the events before it come first, then the SyncError; StreamIncomplete when neither end came.
         """
         body = {"types": list(types), **({"reset": True} if reset else {})}
+        # While a caller deals with a full block, the next one is read and parsed; after a lesser one it may be long.
+        with closing(self._parsed(body)) as source, ThreadPoolExecutor(1, "deletion-sync-stream") as ahead:
+            following: Future[tuple[Parsed, bool] | None] | None = None
+            while (found := next(source, None) if following is None else following.result()) is not None:
+                parsed, full = found
+                ended = parsed.error is not None or any(batch.complete or batch.reset for batch in parsed.batches)
+                following = ahead.submit(next, source, None) if full and not ended else None
+                yield from parsed.batches
+                if parsed.error is not None:
+                    raise parsed.error
+                if ended:
+                    return
+        raise StreamIncomplete("The change stream ended before it was complete.", _SEARCH_INSTEAD)
+
+    def _parsed(self, body: dict[str, object]) -> Generator[tuple[Parsed, bool]]:
+        """Each block parsed, and whether it was a full one."""
         lines = 0
         for block in self._blocks(body):
             parsed = parse(block, lines)
             lines += parsed.lines
-            for batch in parsed.batches:
-                yield batch
-                if batch.complete or batch.reset:
-                    return
-            if parsed.error is not None:
-                raise parsed.error
-        raise StreamIncomplete("The change stream ended before it was complete.", _SEARCH_INSTEAD)
+            yield parsed, len(block) >= self._block_bytes
 
     def _blocks(self, body: dict[str, object]) -> Iterator[bytes]:
         with (

@@ -117,7 +117,7 @@ def parse(block: bytes, lines_before: int = 0) -> Parsed:
     lines = block.count(b"\n")
     numbers: list[int] | None = None
     error: SyncError | None = None
-    events = _bulk(block)
+    events = _bulk(block, lines)
     if events is None:
         events, numbers, error = _by_line(block, lines_before)
     end = _end(events)
@@ -150,14 +150,16 @@ def _batches(events: pa.Table, upserts: pa.Table, deletes: pa.Table, end: str | 
     return found
 
 
-def _bulk(block: bytes) -> pa.Table | None:
+def _bulk(block: bytes, lines: int) -> pa.Table | None:
     """_ENVELOPE rows, one per line that is not blank; None where the block is not, line for line, of that shape."""
-    while b"\n\n" in block:
-        block = block.replace(b"\n\n", b"\n")
-    block = block.removeprefix(b"\n")
-    count = block.count(b"\n")
     # A break between two objects can't be inside one, so with as many objects as lines each line holds one.
-    if not block.startswith(b"{") or not block.endswith(b"}\n") or block.count(b"}\n{") != count - 1:
+    breaks = block.count(b"}\n{")
+    if breaks != lines - 1:
+        while b"\n\n" in block:
+            block = block.replace(b"\n\n", b"\n")
+        block = block.removeprefix(b"\n")
+        lines, breaks = block.count(b"\n"), block.count(b"}\n{")
+    if breaks != lines - 1 or not block.startswith(b"{") or not block.endswith(b"}\n"):
         return None
     if not block.isascii():
         try:
@@ -170,7 +172,7 @@ def _bulk(block: bytes) -> pa.Table | None:
         events = pj.read_json(pa.BufferReader(block), read_options=reading, parse_options=parsing)
     except pa.ArrowException:
         return None
-    if len(events) != count or events["type"].null_count:
+    if len(events) != lines or events["type"].null_count:
         return None
     return events.combine_chunks()
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FILE = "server-cache.duckdb"
 VERSION = "1"
 ROW_GROUP = 122_880
-MEMORY_LIMIT = "160MB"  # beyond it DuckDB uses the disk
+MEMORY_LIMIT = "96MB"  # beyond it DuckDB uses the disk
 # Deletions older than 31 days are no longer in the stream: a cursor that rested for so long may have missed some.
 STALE_AFTER = timedelta(days=30)
 _log = logging.getLogger(__name__)
