@@ -325,3 +325,13 @@ def test_the_batch_of_the_stream_is_what_the_cache_takes() -> None:
     from server.stream_parse import Batch
 
     assert {field.name for field in dataclasses.fields(Batch)} >= {"upserts", "deletes", "acks", "complete", "events"}
+
+
+def test_a_batch_is_durable_before_it_is_acknowledged(tmp_path: Path) -> None:
+    with side(tmp_path) as here:
+        _lived(here)
+        here.world.sim.faults.add("POST", "/api/sync/ack", status=500, times=9)
+        with pytest.raises(StreamUnavailable):
+            here.sync()
+        with server_cache.server_cache(here.partition) as cache:
+            assert server_cache.stored_acks(cache)
