@@ -24,7 +24,10 @@ def reconcile(way: Way, request: ReconcileRequest) -> Summary:
         return pipeline.reconcile(direct.call, direct.WAY, request)
     from flows.reconcile import reconcile as flow
 
-    state = flow(request.partition, request.dry_run, request.checksums_file, request.applies_itself, return_state=True)
+    state = flow(
+        request.partition, request.dry_run, request.checksums_file, request.applies_itself,
+        request.time_budget_seconds, return_state=True,
+    )  # fmt: skip
     return _summary(state)
 
 
