@@ -35,7 +35,7 @@ __all__ = ["MAX_ACKS", "Batch", "SyncStream", "asset_types", "translated"]
 
 STREAM, ACKS = "/api/sync/stream", "/api/sync/ack"
 MAX_ACKS = 1000
-BLOCK_BYTES = 4 * 2**20
+BLOCK_BYTES = 16 * 2**20
 MAX_SECONDS = 30 * 60  # spec, Limits: stream request timeout
 MAX_LINE_BYTES = 100 * 2**20
 _SEARCH_INSTEAD = "This run lists by search instead."

@@ -1,6 +1,6 @@
 """Lines of the change stream as batches of events (spec, Stream handling rules). Nothing is requested here.
 
-A block of lines is parsed in bulk; only a block that the bulk parser refuses is looked at line by line.
+A long block is read in bulk (stream_bulk.py); a short one, or one with anything odd in it, line by line.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from engine.relations import TIME
+from server import stream_bulk
 from server.rows import VISIBILITIES
 from server.stream_errors import StreamBroken, StreamDataError, SyncError
 
@@ -27,6 +27,7 @@ log = logging.getLogger("deletion_sync.server")
 ASSET_TYPES = ("AssetV1", "AssetV2")
 DELETE, COMPLETE, RESET, ACK = "AssetDeleteV1", "SyncCompleteV1", "SyncResetV1", "SyncAckV1"
 KNOWN = (*ASSET_TYPES, DELETE, COMPLETE, RESET, ACK)
+BULK_BYTES = 64 * 2**10  # of a shorter block the lines are read before a database would have begun
 
 # What a batch says of assets; ``position`` orders upserts and deletes among each other.
 UPSERTS = pa.schema(
@@ -76,8 +77,6 @@ _ENVELOPE = pa.schema([("type", _TEXT), ("data", _DATA), ("ack", _TEXT)])
 _ASSET_FIELDS = {f.name: f.type for f in _DATA if f.name != "assetId"}
 _INT32 = range(-(2**31), 2**31)
 
-_UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-_CHECKSUM = "^[A-Za-z0-9+/]{27}=$"
 _FAR_YEAR = re.compile(r"[+-]\d{6}-")  # how the server writes a year that no calendar column holds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SEE = "Nothing after it was applied."
@@ -108,73 +107,54 @@ class Parsed:
     lines: int
 
 
-def parse(block: bytes, lines_before: int = 0) -> Parsed:
+def parse(block: bytes, lines_before: int = 0, bulk_bytes: int = BULK_BYTES) -> Parsed:
     """Batches of a block of lines, each ending in a line break. ``lines_before`` makes errors name the line.
 
     What follows SyncCompleteV1 or SyncResetV1 is not looked at. Raises nothing: what is wrong is ``error``, and the
-    events before it are in the batches.
+    events before it are in the batches. A block of ``bulk_bytes`` or more is read in bulk if it can be.
     """
     lines = block.count(b"\n")
-    numbers: list[int] | None = None
-    error: SyncError | None = None
-    events = _bulk(block, lines)
-    if events is None:
-        events, numbers, error = _by_line(block, lines_before)
-    end = _end(events)
-    if end is not None and end[0] < len(events) - 1:
-        events, error = events.slice(0, end[0] + 1), None
-    elif end is not None:
-        error = None
+    if len(block) >= bulk_bytes and (found := stream_bulk.read(block, lines)) is not None:
+        end = _end(found)
+        if end is not None:
+            found = found.slice(0, end[0] + 1)
+        return Parsed(tuple(_batches(found, *_read(found), end)), None, lines)
 
+    events, numbers, error = _by_line(block, lines_before)
+    end = _end(events)
+    if end is not None:
+        events, error = events.slice(0, end[0] + 1), None
     upserts, deletes, bad = _checked(events)
     if bad is not None:
         row, problem = bad
-        if numbers is None:
-            numbers = [number for number, line in enumerate(block.split(b"\n")) if line]  # blank lines count too
         error = StreamDataError(f"Line {lines_before + numbers[row] + 1} of the change stream {problem}.", _SEE)
         events, end = events.slice(0, row), None
         upserts, deletes, _ = _checked(events)
-    return Parsed(tuple(_batches(events, upserts, deletes, None if end is None else end[1])), error, lines)
+    return Parsed(tuple(_batches(events, upserts, deletes, end)), error, lines)
 
 
-def _batches(events: pa.Table, upserts: pa.Table, deletes: pa.Table, end: str | None) -> list[Batch]:
+def _read(found: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """UPSERTS and DELETES of a block that was read in bulk, where nothing is left to check."""
+    found = found.append_column("position", pa.array(range(len(found)), pa.int64()))
+    names = ["asset_type" if name == "type" else name for name in UPSERTS.names]
+    shown = found if pc.all(found["shows"], min_count=0).as_py() else found.filter(found["shows"])
+    upserts = shown.select(names).rename_columns(UPSERTS.names).cast(UPSERTS)
+    ended = found.select(["position", "ended_id"]).filter(found["ends"])
+    return upserts, ended.rename_columns(DELETES.names).cast(DELETES)
+
+
+def _batches(events: pa.Table, upserts: pa.Table, deletes: pa.Table, end: tuple[int, str] | None) -> list[Batch]:
     """One batch; a reset comes as a batch of its own."""
-    before = events.slice(0, len(events) - 1) if end == RESET else events
+    kind = None if end is None else end[1]
+    before = events.slice(0, len(events) - 1) if kind == RESET else events
     found = []
     if len(before):
         found.append(
-            Batch(upserts, deletes, _last_acks(before), complete=end == COMPLETE, reset=False, events=len(before))
+            Batch(upserts, deletes, _last_acks(before), complete=kind == COMPLETE, reset=False, events=len(before))
         )
-    if end == RESET:
+    if kind == RESET:
         found.append(Batch(acks=_last_acks(events.slice(len(before))), reset=True, events=1))
     return found
-
-
-def _bulk(block: bytes, lines: int) -> pa.Table | None:
-    """_ENVELOPE rows, one per line that is not blank; None where the block is not, line for line, of that shape."""
-    # A break between two objects can't be inside one, so with as many objects as lines each line holds one.
-    breaks = block.count(b"}\n{")
-    if breaks != lines - 1:
-        while b"\n\n" in block:
-            block = block.replace(b"\n\n", b"\n")
-        block = block.removeprefix(b"\n")
-        lines, breaks = block.count(b"\n"), block.count(b"}\n{")
-    if breaks != lines - 1 or not block.startswith(b"{") or not block.endswith(b"}\n"):
-        return None
-    if not block.isascii():
-        try:
-            block.decode()
-        except UnicodeDecodeError:
-            return None
-    reading = pj.ReadOptions(use_threads=True, block_size=max(1 << 20, block.find(b"\n") + 1))
-    parsing = pj.ParseOptions(explicit_schema=_ENVELOPE, unexpected_field_behavior="ignore")
-    try:
-        events = pj.read_json(pa.BufferReader(block), read_options=reading, parse_options=parsing)
-    except pa.ArrowException:
-        return None
-    if len(events) != lines or events["type"].null_count:
-        return None
-    return events.combine_chunks()
 
 
 def _by_line(block: bytes, lines_before: int) -> tuple[pa.Table, list[int], SyncError | None]:
@@ -265,16 +245,16 @@ def _upserts(events: pa.Table, position: pa.Array, which: pa.Array) -> tuple[pa.
     columns = dict(zip((f.name for f in _DATA), data.flatten(), strict=True))
     ids = {name: pc.utf8_lower(columns[name]) for name in ("id", "ownerId", "livePhotoVideoId")}
     checks = [
-        (pc.fill_null(pc.match_substring_regex(ids["id"], _UUID), False), "has no UUID as id"),
-        (pc.fill_null(pc.match_substring_regex(ids["ownerId"], _UUID), False), "has no UUID as ownerId"),
+        (pc.fill_null(pc.match_substring_regex(ids["id"], stream_bulk.UUID), False), "has no UUID as id"),
+        (pc.fill_null(pc.match_substring_regex(ids["ownerId"], stream_bulk.UUID), False), "has no UUID as ownerId"),
         (
-            pc.fill_null(pc.match_substring_regex(ids["livePhotoVideoId"], _UUID), True),
+            pc.fill_null(pc.match_substring_regex(ids["livePhotoVideoId"], stream_bulk.UUID), True),
             "has a livePhotoVideoId that is no UUID",
         ),
         (
             # An external library's checksum is that of the path, so its form is not checked.
             pc.or_(
-                pc.fill_null(pc.match_substring_regex(columns["checksum"], _CHECKSUM), False),
+                pc.fill_null(pc.match_substring_regex(columns["checksum"], stream_bulk.CHECKSUM), False),
                 pc.and_(pc.is_valid(columns["checksum"]), pc.is_valid(columns["libraryId"])),
             ),
             "has no base64 SHA-1 as checksum",
@@ -314,7 +294,7 @@ def _deletes(events: pa.Table, position: pa.Array, which: pa.Array) -> tuple[pa.
     if len(position) == 0:
         return DELETES.empty_table(), None
     ids = pc.utf8_lower(pc.struct_field(data, "assetId"))
-    checks = [(pc.fill_null(pc.match_substring_regex(ids, _UUID), False), "has no UUID as assetId")]
+    checks = [(pc.fill_null(pc.match_substring_regex(ids, stream_bulk.UUID), False), "has no UUID as assetId")]
     return pa.table([position, ids], schema=DELETES), _first_wrong(checks, position)
 
 

@@ -70,7 +70,7 @@ def delete(number: int) -> bytes:
 
 
 def parsed(*lines: bytes) -> Parsed:
-    return parse(b"\n".join(lines) + b"\n")
+    return parse(b"\n".join(lines) + b"\n", bulk_bytes=0)
 
 
 def one(*lines: bytes) -> Batch:
@@ -200,7 +200,7 @@ class TestEachRule:
 def test_a_break_inside_an_event_is_no_json_even_if_the_counts_agree() -> None:
     split = upsert(2).replace(b', "ack"', b',\n"ack"')
     assert split.count(b"\n") == 1
-    found = parse(upsert(1) + b"\n" + split + b"\n" + delete(3) + delete(4) + b"\n")
+    found = parse(upsert(1) + b"\n" + split + b"\n" + delete(3) + delete(4) + b"\n", bulk_bytes=0)
     assert isinstance(found.error, StreamBroken) and ids(found.batches[0]) == [uuid_of(1)]
 
 
@@ -221,7 +221,7 @@ def _recorded() -> list[bytes]:
 def test_every_recorded_stream_is_read_without_an_error() -> None:
     kinds = set()
     for stream in _recorded():
-        found = parse(stream)
+        found = parse(stream, bulk_bytes=0)
         assert found.error is None
         kinds |= {kind for batch in found.batches for kind in batch.acks}
     assert kinds >= {"AssetV1", "AssetV2", "AssetDeleteV1", "SyncCompleteV1", "SyncResetV1"}
