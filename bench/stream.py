@@ -2,13 +2,15 @@
 
 python -m bench.stream [--events 1000000]
 
-Prints the ratio, the memory above the interpreter's, and the time of a stream with nothing new: from the request to
-the snapshot that the candidates are computed from. The server is a process of its own that serves a file.
+Prints the ratio of elapsed and of processor time, over a socket and from the file (there one step after the other), the
+memory above the interpreter's, and the time of a stream with nothing new: from the request to the snapshot that the
+candidates are computed from. The server is a process of its own that serves a file.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import resource
@@ -25,10 +27,11 @@ import duckdb
 from pydantic import SecretStr
 
 from engine.relations import SERVER
-from server.stream import SyncStream
+from server.stream import BLOCK_BYTES, MAX_LINE_BYTES, SyncStream, blocks
+from server.stream_parse import parse
 from state.home import Home
 from state.partition import activate
-from state.server_cache import server_cache, server_rows
+from state.server_cache import apply, server_cache, server_rows
 from tasks.server_changes import sync
 
 USER = "d542518a-e5dc-4a64-8279-df89e072fb7d"
@@ -114,20 +117,33 @@ def _served(path: Path) -> Iterator[str]:
 
 
 def _peer(path: Path, told: Connection) -> None:
-    begun = time.perf_counter()
+    cpu, begun = time.process_time(), time.perf_counter()
     with duckdb.connect(str(path.with_name("peer.duckdb"))) as con:
         con.execute(f"CREATE TABLE events AS FROM read_json('{path}', format = 'newline_delimited')")
-    told.send(time.perf_counter() - begun)
+    told.send((time.perf_counter() - begun, time.process_time() - cpu))
 
 
-def _peer_seconds(path: Path) -> float:
+def _peer_seconds(path: Path) -> tuple[float, float]:
+    """Elapsed and processor seconds."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     peer = context.Process(target=_peer, args=(path, theirs))
     peer.start()
-    seconds = float(ours.recv())
+    elapsed, cpu = ours.recv()
     peer.join()
-    return seconds
+    return float(elapsed), float(cpu)
+
+
+def _from_file(path: Path, home: Path) -> tuple[float, float]:
+    """Elapsed and processor seconds of the same bytes without a server."""
+    cpu, begun = time.process_time(), time.perf_counter()
+    partition = activate(Home(home), "https://photos.example", USER, lambda line: None)
+    with path.open("rb") as file, server_cache(partition) as cache:
+        chunks = itertools.chain(iter(lambda: file.read(1 << 16), b""), [COMPLETE])
+        for block in blocks(chunks, BLOCK_BYTES, MAX_LINE_BYTES):
+            for batch in parse(block).batches:
+                apply(cache, batch, _now())
+    return time.perf_counter() - begun, time.process_time() - cpu
 
 
 def _peak() -> float:
@@ -151,7 +167,7 @@ def main() -> None:
             os._exit(0)
         os.wait()
         size = path.stat().st_size
-        limit = _peer_seconds(path)
+        limit, limit_cpu = _peer_seconds(path)
         partition = activate(Home(folder / "home"), "https://photos.example", USER, lambda line: None)
         types, empty, snapshot = ("AssetsV2",), SERVER.empty_table(), folder / "server.parquet"
         with _served(path) as url:
@@ -165,10 +181,14 @@ def main() -> None:
                 outcome = sync(stream, cache, lambda: empty, types, _now)
                 rows = server_rows(cache, snapshot)
             again = time.perf_counter() - begun
+        alone, alone_cpu = _from_file(path, folder / "another")
         assert rows == count and outcome.events == 1
         print(f"{count} events, {size / count:.0f} bytes each, {size / 2**20:.0f} MB")
-        print(f"into the cache {first:.2f} s ({cpu:.2f} s of CPU), DuckDB's read_json into a table {limit:.2f} s")
-        print(f"ratio {first / limit:.2f}; memory {above:.0f} MB above the interpreter with its modules")
+        print(f"DuckDB's read_json into a table: {limit:.2f} s, {limit_cpu:.2f} s of CPU")
+        for how, elapsed, used in (("over a socket", first, cpu), ("from the file", alone, alone_cpu)):
+            print(f"into the cache {how}: {elapsed:.2f} s (ratio {elapsed / limit:.2f}), ", end="")
+            print(f"{used:.2f} s of CPU (ratio {used / limit_cpu:.2f})")
+        print(f"memory over a socket: {above:.0f} MB above the interpreter with its modules")
         print(f"nothing new, from the request to the snapshot of {rows} assets: {again:.2f} s")
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from server import stream_bulk
 from server.rows import rows
 from server.stream import blocks
 from server.stream_errors import StreamBroken, StreamDataError
@@ -195,6 +196,42 @@ class TestEachRule:
         for name in listed.column_names:
             column = pc.is_valid(got["deleted_at"]) if name == "is_trashed" else got[renamed.get(name, name)]
             assert column.to_pylist() == listed[name].to_pylist(), name
+
+
+def test_a_block_without_anything_odd_is_read_in_bulk_and_says_the_same() -> None:
+    lines = [delete(1), b"", upsert(2), event("TagV1", {"id": "1"}), upsert(3, "AssetV2", ack=None), COMPLETE]
+    lines[2] = upsert(2, fileModifiedAt="2025-01-10T10:00:00.000Z", libraryId="path", checksum='"\\x')
+    lines[4] = upsert(3, "AssetV2", ack=None, fileModifiedAt=None)
+    block = b"\n".join(lines) + b"\n"
+    assert stream_bulk.read(block, 6) is not None
+    assert parse(block, bulk_bytes=0) == parse(block)
+
+
+SAID = st.sampled_from(
+    [None, True, 0, 7, -1, 1.5, 2**31, "", "7", "-1.5e3", "true", "null", "NaN", "[", "{", "x", "K", "é\n\"\\", "\u0000",
+     [1], {"a": 1}, "epoch", "2025-01-10", "2025-01-10T10:00:00.123Z", "2025-02-30T10:00:00.123Z",
+     "0000-01-01T00:00:00.000Z", "+012345-01-01T00:00:00.000Z", "2025-1-010T10:00:00.123Z", "timeline", "locked",
+     "IMAGE", uuid_of(1), uuid_of(0xABC).upper(), "{" + uuid_of(1) + "}", checksum("a"), "A" * 28]
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(sorted(asset(1))), SAID, st.booleans())
+def test_in_bulk_and_line_by_line_every_value_is_taken_or_refused_alike(field: str, value: Any, library: bool) -> None:
+    plain: dict[str, Any] = {"fileModifiedAt": None, "libraryId": "path" if library else None}
+    block = b"\n".join([upsert(1, **plain), upsert(2, **{**plain, field: value}), delete(3)]) + b"\n"
+    bulk, single = parse(block, bulk_bytes=0), parse(block)
+    assert bulk.batches == single.batches and repr(bulk.error) == repr(single.error) and bulk.lines == single.lines
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(["type", "ack", "data", "assetId"]), SAID)
+def test_in_bulk_and_line_by_line_every_envelope_is_taken_or_refused_alike(field: str, value: Any) -> None:
+    line = {"type": "AssetDeleteV1", "data": {"assetId": uuid_of(5)}, "ack": "a"}
+    line |= {"data": {"assetId": value}} if field == "assetId" else {field: value}
+    block = b"\n".join([upsert(1, fileModifiedAt=None), json.dumps(line).encode()]) + b"\n"
+    bulk, single = parse(block, bulk_bytes=0), parse(block)
+    assert bulk.batches == single.batches and repr(bulk.error) == repr(single.error)
 
 
 def test_a_break_inside_an_event_is_no_json_even_if_the_counts_agree() -> None:
