@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from array import array
 from collections.abc import Iterable
-from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +30,7 @@ class Listing:
         self.folders = array("q")  # of each row: its place in ``albums``
         self.albums: list[list[str]] = []
         self.parts: dict[int, str] = {}  # of the rows that are no primary part
-        self.trashed: list[pa.Array] = []
+        self.trashed: list[int] = []  # the rows that lie in a trash
         self.motions: dict[str, bytes] = {}
 
     def add(self, folder: Folder) -> list[str]:
@@ -47,19 +47,27 @@ class Listing:
         prefix = f"{folder_id}/" if folder_id else ""
         local_ids = [prefix + name for name in names]
         raw = encoded.split(b"/")
-        if folder.has_videos:
-            place = {name: number for number, name in enumerate(raw)}
-            for still, motion in motions_of(raw).items():
+        if folder.videos:
+            stems = {_folded(name).rpartition(".")[0] for name in folder.videos}
+            folded = _folded(encoded).split("/")
+            place = {raw[n]: n for n, name in enumerate(folded) if name.rpartition(".")[0] in stems}
+            for still, motion in motions_of(place).items():
                 local_ids[place[motion]] = prefix + names[place[still]]
                 self.parts[len(self.folders) + place[motion]] = "motion"
                 self.motions[local_ids[place[motion]]] = motion
         self.local_ids.append(pa.array(local_ids, pa.string()))
         self.file_names.append(pa.array(names, pa.string()))
-        some = in_trash or names[0].startswith(".")  # they are sorted, and what is in a trash by its name has a dot
-        self.trashed.append(pa.array([in_trash or is_trash(name) for name in raw] if some else [False] * len(raw)))
-        for column, values in zip(self.numbers, zip(*map(_STATUS, statuses), strict=True), strict=True):
+        if in_trash or b"/." in b"/" + encoded:  # what is in a trash by its own name begins with a dot
+            self.trashed += [len(self.folders) + n for n, name in enumerate(raw) if in_trash or is_trash(name)]
+        fields = list(zip(*statuses, strict=True))
+        modified_ns = [status.st_mtime_ns for status in statuses]
+        for column, values in zip(
+            self.numbers,
+            (fields[stat.ST_SIZE], modified_ns, fields[stat.ST_DEV], fields[stat.ST_INO]),
+            strict=True,
+        ):
             column.extend(values)
-        self.folders.extend([len(self.albums) - 1] * len(entries))
+        self.folders += array("q", [len(self.albums) - 1]) * len(entries)
         return problems
 
     def table(self, library_id: str) -> pa.Table:
@@ -67,7 +75,8 @@ class Listing:
         rows = len(self.folders)
         size, modified_ns, device, inode = (_numbers(column) for column in self.numbers)
         kinds = pa.array([self.parts[row] for row in self.parts], pa.string())
-        part = pc.replace_with_mask(pa.repeat(pa.scalar("primary"), rows), _mask(self.parts, rows), kinds)
+        is_other = _mask(self.parts, rows)
+        part = pc.replace_with_mask(pa.repeat(pa.scalar("primary"), rows), is_other, kinds)
         columns = {
             "library_id": pa.repeat(pa.scalar(library_id, pa.string()), rows),
             "local_id": pa.chunked_array(self.local_ids, pa.string()).combine_chunks(),
@@ -78,15 +87,12 @@ class Listing:
             "file_identity": pc.binary_join_element_wise(device.cast(pa.string()), inode.cast(pa.string()), ":"),
             "albums": pa.array(self.albums, ENUMERATED.field("albums").type).take(_numbers(self.folders)),
             "checksum": pa.nulls(rows, pa.string()),
-            "in_trash": pa.chunked_array(self.trashed, pa.bool_()).combine_chunks(),
+            "in_trash": _mask(self.trashed, rows),
         }
         table = pa.table([columns[name] for name in ENUMERATED.names], schema=ENUMERATED)
-        if not self.parts and _is_ordered(columns["local_id"]):
+        if _is_ordered(columns["local_id"], is_other):  # as nearly always: sorting costs more than looking
             return table
         return table.sort_by([("local_id", "ascending"), ("part", "descending")])
-
-
-_STATUS = attrgetter("st_size", "st_mtime_ns", "st_dev", "st_ino")
 
 
 def _statuses(folder: Folder) -> tuple[list[os.DirEntry[str]], list[os.stat_result], list[str]]:
@@ -124,5 +130,13 @@ def _mask(rows: Iterable[int], length: int) -> pa.Array:
     return pc.not_equal(pa.Array.from_buffers(pa.uint8(), length, [None, pa.py_buffer(mask)]), 0)
 
 
-def _is_ordered(texts: pa.Array) -> bool:
-    return bool(pc.all(pc.less_equal(texts[:-1], texts[1:])).as_py())
+def _is_ordered(local_ids: pa.Array, is_other: pa.Array) -> bool:
+    """Whether the ids ascend, and of rows with one id the primary part comes first."""
+    before, after = local_ids[:-1], local_ids[1:]
+    out_of_place = pc.or_(pc.greater(before, after), pc.and_(pc.equal(before, after), is_other[:-1]))
+    return not pc.any(out_of_place).as_py()
+
+
+def _folded(name: bytes) -> str:
+    """As the names of a Live Photo's halves are compared."""
+    return name.decode("utf-8", "surrogateescape").casefold()

@@ -27,7 +27,7 @@ class Folder:
     modified_ns: int
     is_mount: bool  # another file system begins here
     files: list[os.DirEntry[str]] = field(default_factory=list)  # regular media files, by name
-    has_videos: bool = False
+    videos: list[bytes] = field(default_factory=list)  # the names of those that are videos
     links: list[bytes] = field(default_factory=list)  # names of links that lead to something the tree does not list
     placeholders: list[bytes] = field(default_factory=list)  # names of photos that a cloud drive keeps elsewhere
     hidden: list[bytes] = field(default_factory=list)  # names of folders that are left out
@@ -86,7 +86,7 @@ def _read(root: bytes, absolute: bytes, descriptor: int, folder: Folder) -> list
             if kind is not None and text[0] != "." and "." in text and entry.is_file(follow_symlinks=False):
                 files.append(entry)
                 if kind == "video":
-                    folder.has_videos = True
+                    folder.videos.append(os.fsencode(text))
                 continue
             name = os.fsencode(text)
             if is_left_out(name):
@@ -103,7 +103,8 @@ def _read(root: bytes, absolute: bytes, descriptor: int, folder: Folder) -> list
                     folder.links.append(name)
             elif media_kind(name) is not None and entry.is_file(follow_symlinks=False):  # in a trash, by its name
                 files.append(entry)
-                folder.has_videos |= media_kind(name) == "video"
+                if media_kind(name) == "video":
+                    folder.videos.append(name)
             elif is_placeholder(name):
                 folder.placeholders.append(name)
             elif entry.is_file(follow_symlinks=False):

@@ -70,7 +70,10 @@ _EXPECTED = (
     }
 )
 
-SAME_FILE = "split_part(h.file_identity, ':', -1) IS NOT DISTINCT FROM split_part(l.file_identity, ':', -1)"
+SAME_FILE = """(
+    h.file_identity = l.file_identity
+    OR split_part(h.file_identity, ':', -1) IS NOT DISTINCT FROM split_part(l.file_identity, ':', -1)
+)"""
 
 # Same size, modification date and file: the same bytes (spec, Reconciliation run, 1). The file counts because a photo
 # that is moved over another one of its size and second would pass for it. A device's number may change with a mount;
@@ -84,20 +87,15 @@ h.library_id = l.library_id AND h.local_id = l.local_id AND h.part = l.part AND 
 )
 """
 
+# Only what the comparison needs goes through the database, and only the row's number comes back with what it knows.
 HITS = f"""
-SELECT l.library_id, l.local_id, l.part, coalesce(l.checksum, h.checksum) AS checksum, l.file_name, l.size,
-       l.modified_ns, l.file_identity, h.captured_at, l.albums, l.in_trash
+SELECT l.row, coalesce(l.checksum, h.checksum) AS checksum, h.captured_at
 FROM listing l
 LEFT JOIN hashes h ON {KNOWN}
 WHERE coalesce(l.checksum, h.checksum) IS NOT NULL
+ORDER BY l.row
 """
-
-MISSES = f"""
-SELECT l.*
-FROM listing l
-ANTI JOIN hashes h ON {KNOWN}
-WHERE l.checksum IS NULL
-"""
+COMPARED = ("library_id", "local_id", "part", "size", "modified_ns", "file_identity", "checksum")
 
 CONTENT_IDS = """
 SELECT l.library_id, l.local_id, l.part, h.content_id
@@ -150,11 +148,25 @@ def split(home: Home, listing: pa.Table) -> tuple[pa.Table, pa.Table]:
     file name and capture second tell of them goes to review (docs/rules.md, section 4, line 8).
     """
 
-    def work(con: duckdb.DuckDBPyConnection) -> tuple[pa.Table, pa.Table]:
-        con.register("listing", listing)
-        return con.sql(HITS).to_arrow_table().cast(LOCAL), con.sql(MISSES).to_arrow_table().cast(listing.schema)
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    return with_cache(home, work, write=False)
+    numbers = pa.arange(0, listing.num_rows)
+
+    def work(con: duckdb.DuckDBPyConnection) -> pa.Table:
+        con.register("listing", listing.select(COMPARED).append_column("row", numbers))
+        return con.sql(HITS).to_arrow_table()
+
+    found = with_cache(home, work, write=False)
+    rows = found["row"].combine_chunks()
+    if rows.equals(numbers):
+        known, unknown = listing, listing.slice(0, 0)  # as nearly always: nothing is copied
+    else:
+        known, unknown = listing.take(rows), listing.filter(pc.invert(pc.is_in(numbers, rows)))
+    columns = {name: known[name] for name in known.column_names} | {
+        "checksum": found["checksum"], "captured_at": found["captured_at"]
+    }  # fmt: skip
+    return pa.table([columns[name] for name in LOCAL.names], names=LOCAL.names).cast(LOCAL), unknown
 
 
 def remember(home: Home, rows: pa.Table) -> None:

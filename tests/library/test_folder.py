@@ -370,3 +370,8 @@ def test_a_listing_costs_little_a_file(tmp_path: Path) -> None:
     listing = library.enumerate()
     assert [row[1] for row in parts(listing)] == ["primary", "motion"] * 2_000
     assert time.perf_counter() - start < 5  # a hundred times what it takes, for a busy machine
+
+
+def test_a_trashed_name_is_known_beside_names_that_sort_before_it(tmp_path: Path) -> None:
+    put(tmp_path, "(1).jpg", ".trashed-1717-2.jpg")
+    assert trashed_ids(library_of(tmp_path).enumerate()) == {".trashed-1717-2.jpg"}
