@@ -1,174 +1,40 @@
-"""The program `deletion-sync`: its commands, and what an error becomes: one message on stderr and an exit code.
-
-0 done; 1 failed; 2 usage; 3 a rail aborted the run; 4 refused: a confirmation or a first dry run is needed;
-5 done in part; 11 another run holds the partition; 130 interrupted.
+"""The console script `deletion-sync`. It heeds Ctrl-C before anything large is imported; the commands are in
+cli.commands.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
 import sys
-import traceback
-from collections.abc import Sequence
-from importlib import metadata
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
-from typer.exceptions import Abort, TyperException
+from cli import interruption
 
-from cli import accounts, deferred, exclude, journal, library, runs, server, session, settings, state, status, watch
-from cli.explain import explain
-from cli.history import history_app
-from cli.output import note, printable, safe_streams
-from engine.errors import DeletionSyncError
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-PROGRAM = "deletion-sync"
-
-_log = logging.getLogger("deletion_sync")
-
-app = typer.Typer(
-    name=PROGRAM,
-    help="Moves the server copies of photos that you deleted locally to the photo server's trash.",
-    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 a rail aborted the run, 4 refused: confirm or dry-run first, "
-    "5 done in part, 11 another run is on, 130 interrupted.",
-    rich_markup_mode=None,
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        try:
-            number = metadata.version(PROGRAM)
-        except metadata.PackageNotFoundError:
-            number = "(not installed)"
-        sys.stdout.write(f"{PROGRAM} {number}\n")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the log, and the traceback of an error, on standard error.")
-    ] = False,
-) -> None:
-    if debug:
-        _log.setLevel(logging.DEBUG)
-
-
-runs.register(app)
-watch.register(app)
-server.register(app)
-app.add_typer(journal.app, name="journal")
-app.add_typer(history_app, name="history")
-app.add_typer(settings.app, name="settings")
-app.add_typer(exclude.app, name="exclude")
-app.add_typer(library.app, name="library")
-deferred.register(library.app)
-app.add_typer(state.app, name="state")
-status.register(app)
-app.command("explain")(explain)
-session.register(app)
-accounts.register(app)
 
 
 def main() -> None:
-    """The console script: run the command line and end with its exit code."""
-    safe_streams()
-    _show_log()
-    code = run(sys.argv[1:])
+    """Run the command line and end with its exit code; an interrupted one always says so."""
+    interruption.heed()
+    code = FAILED
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        code = code or FAILED
-    except OSError as error:
-        note(f"The output could not be written: {error.strerror}.")
-        code = code or FAILED
-    else:
-        sys.exit(code)
-    # What stdout still holds cannot be written: keep Python from trying once more, and complaining.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from cli.commands import program
+
+        code = program(sys.argv[1:])
+    except BaseException:
+        if not interruption.received():
+            raise
+    interruption.leave()
+    if interruption.received() and code != INTERRUPTED:
+        sys.stderr.write("Interrupted.\n")
+        code = INTERRUPTED
     sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code. Every error has been told on stderr, without a secret."""
-    try:
-        code = app(args=list(arguments), standalone_mode=False, prog_name=PROGRAM)
-        return code if isinstance(code, int) else 0
-    except TyperException as error:
-        for line in error.format_message().splitlines():
-            note(line)
-        return USAGE
-    except DeletionSyncError as error:
-        note(str(error))
-        _trace()
-        return error.exit_code
-    except (KeyboardInterrupt, Abort):
-        note("Interrupted.")
-        return INTERRUPTED
-    except BrokenPipeError:
-        return FAILED
-    except OSError as error:
-        note(f"The system refused: {error.strerror or type(error).__name__}{_file_of(error)}.")
-        _trace()
-        return FAILED
-    except Exception as error:
-        note(_bug(error))
-        _trace()
-        return FAILED
+    from cli import commands
 
-
-def _file_of(error: OSError) -> str:
-    return "" if error.filename is None else f": {os.fsdecode(error.filename)}"
-
-
-def _bug(error: Exception) -> str:
-    """One line: the kind of error and the place. Its text stays out, because it could hold anything."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
-    return f"This is a bug in {PROGRAM}: {type(error).__name__} at {place}. Run it again with --debug and report it."
-
-
-def _trace() -> None:
-    """With --debug: the traceback, without the API key."""
-    if not _log.isEnabledFor(logging.DEBUG):
-        return
-    text = traceback.format_exc()
-    for secret in _secrets():
-        text = text.replace(secret, "[key]")
-    for line in text.splitlines():
-        sys.stderr.write(f"{printable(line)}\n")
-
-
-def _secrets() -> list[str]:
-    from state.credentials import KEY, load_credentials
-
-    found = [os.environ.get(KEY, "").strip()]
-    with contextlib.suppress(DeletionSyncError, OSError):
-        found.append(load_credentials(os.environ, Path.cwd()).api_key.get_secret_value())
-    return [secret for secret in found if secret]
-
-
-def _show_log() -> None:
-    """Warnings of the log are messages like any other."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Line())
-    logging.getLogger().addHandler(handler)
-
-
-class _Line(logging.Formatter):
-    """A log line that cannot steer the terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(record.getMessage())
+    return commands.run(arguments)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import plans, progress
+from cli import interruption, plans, progress
 from cli.asking import confirm
 from cli.options import AsJson, Way, Yes
 from cli.output import emit, note, plural, say
@@ -164,6 +164,8 @@ def _applied(partition: Partition, digest: str, counts: dict[str, int], way: str
 
     photos, assets = plural(counts["delete"], "photo"), plural(counts["to_trash"], "asset")
     note(f"The plan's digest: {digest}")
+    if interruption.received():  # while it was planned, and something took the exception
+        raise KeyboardInterrupt
     confirm(f"Move these {photos} ({assets}) to the server's trash?", yes=yes)
     steps = chosen(way)
     summary = watched(partition, lambda: ways.apply(steps, digest))
@@ -182,8 +184,9 @@ def watched(partition: Partition, work: Callable[[], Summary]) -> Summary:
     try:
         with progress.shown():
             return work()
-    except KeyboardInterrupt:
-        note(left_behind(journal.fold(journal.read(partition).records[before:])))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or interruption.received():
+            note(left_behind(journal.fold(journal.read(partition).records[before:])))
         raise
 
 

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from cli.output import note
+from engine.errors import DeletionSyncError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -53,7 +54,12 @@ class Stopping:
         from tasks import delete, tag
 
         self._in_batch = step is tag.STEP or step is delete.STEP
-        answer = direct.call(step, *arguments)
+        try:
+            answer = direct.call(step, *arguments)
+        except Exception as error:
+            if self.by is None or self._in_batch or isinstance(error, DeletionSyncError):
+                raise
+            raise KeyboardInterrupt from error  # DuckDB makes an error of its own out of an interruption
         if step is not tag.STEP:
             self._in_batch = False
             self._check()

@@ -38,7 +38,7 @@ def environment(changes: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def _heed_interrupts() -> None:
+def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -52,7 +52,7 @@ def start(
     return subprocess.Popen(
         [*before, sys.executable, "-m", "cli", *map(str, arguments)],
         env=environment(env or {}),
-        preexec_fn=_heed_interrupts,  # noqa: PLW1509  (it takes no lock)
+        preexec_fn=heed_interrupts,  # noqa: PLW1509  (it takes no lock)
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )
 

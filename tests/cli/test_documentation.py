@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from cli.main import app
+from cli.commands import app
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 TABLE = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from cli.main import app
+from cli.commands import app
 from state.db import writing
 from state.lock import partition_lock
 from state.runs import FIRST_DRY_RUN, clear_fact
