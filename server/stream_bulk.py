@@ -33,7 +33,7 @@ _COLUMNS = """{
 _MACROS = rf"""
 CREATE MACRO is_text(x) AS NOT regexp_matches(x, '^([\[{{]|(true|false|[-+0-9.eE]+|[-+]?(?i:nan|inf|infinity))$)');
 CREATE MACRO is_uuid(x) AS regexp_matches(lower(x), '{UUID}');
-CREATE MACRO is_moment(x) AS x LIKE '____-__-__T__:__:__.___Z' AND x >= '0001';
+CREATE MACRO is_moment(x) AS x LIKE '____-__-__T__:__:__.___Z';
 CREATE MACRO is_whole(x) AS regexp_matches(x::VARCHAR, '^[0-9]{{1,9}}$');
 """
 _EVENTS = f"""
