@@ -29,11 +29,10 @@ def accept_losses(partition: Partition, library: Registered, *, yes: bool) -> in
         note(f"  {count:>7}  {folder}")
     if len(folders) > _FOLDERS_SHOWN:
         note(f"  and {len(folders) - _FOLDERS_SHOWN} more folders")
+    note("If a disk or a folder is missing, bring it back instead.")
     confirm(
-        "If they were deleted on purpose, accept: the next run starts their quarantine, and plans as always. If a disk "
-        "or a folder is missing, bring it back instead.",
-        yes=yes,
+        "If they were deleted on purpose, accept: the next run starts their quarantine, and plans as always.", yes=yes
     )
     losses.accept(partition, library.library_id, loss)
-    say(f"Accepted. The next run counts up to {plural(loss.lost, 'photo')} of “{library.label}” as deleted.")
+    say(f"Accepted. The next run counts these {plural(loss.lost, 'photo')} of “{library.label}” as deleted.")
     return 0

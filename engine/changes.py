@@ -33,7 +33,8 @@ CREATE OR REPLACE TEMP TABLE kept_ids AS
 CREATE OR REPLACE TEMP TABLE seen_ids AS
     SELECT DISTINCT library_id, local_id FROM local;
 CREATE OR REPLACE TEMP TABLE known AS
-    SELECT library_id, local_id, part, checksum, coalesce(in_trash, false) AS in_trash FROM local_index;
+    SELECT library_id, local_id, part, checksum, file_name, size, modified_ns, file_identity,
+        coalesce(in_trash, false) AS in_trash FROM local_index;
 CREATE OR REPLACE TEMP TABLE known_ids AS
     SELECT DISTINCT library_id, local_id FROM known;
 """
@@ -49,80 +50,70 @@ INSERT INTO observed (checksum, albums, first_observed_at)
     FROM alive a LEFT JOIN seen_albums s USING (checksum) ANTI JOIN observed o ON o.checksum = a.checksum;
 """
 
+# A file that has no checksum yet and is, by size, time and inode, one that the index knows counts as that one here.
 REAPPEAR = """
 DELETE FROM confirmed_deleted WHERE checksum IN (SELECT checksum FROM kept);
+DELETE FROM confirmed_deleted WHERE checksum IN (
+    SELECT k.checksum FROM known k JOIN local l ON l.library_id = k.library_id AND l.file_identity = k.file_identity
+        AND l.size = k.size AND l.modified_ns = k.modified_ns
+    WHERE l.checksum IS NULL AND l.in_trash IS NOT TRUE
+);
 DELETE FROM detached WHERE checksum IN (SELECT checksum FROM kept);
 DELETE FROM retired WHERE checksum IN (SELECT checksum FROM alive);
 """
 
-# A vanished id and a new id with the same (part, checksum) set, each the only one with it, are one asset that moved.
-# Where there are several, which is which cannot be told: every new one takes over the anchors of every vanished one.
-# So it is in an incomplete run: the old id may just not have been read, and keeps its own.
+# Who may go on as whom: a file that an id gave up (`old`) and another id gained (`new`), by its bytes; or, where a Live
+# Photo is grouped otherwise than before, by its place or inode, because it may have been edited meanwhile.
 HEIRS = """
 CREATE OR REPLACE TEMP TABLE gone_ids AS
     SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id);
-CREATE OR REPLACE TEMP TABLE heirs AS
-    WITH vanished AS (
-        SELECT library_id, local_id, list_sort(list(part || ' ' || checksum)) AS content
-        FROM known SEMI JOIN gone_ids USING (library_id, local_id) GROUP BY ALL
-    ), arrived AS (
-        SELECT library_id, local_id, list_sort(list(part || ' ' || checksum)) AS content
-        FROM whole ANTI JOIN known_ids USING (library_id, local_id) GROUP BY ALL
-    )
-    SELECT v.library_id AS old_library, v.local_id AS old_id, a.library_id AS new_library, a.local_id AS new_id,
-        count(*) OVER (PARTITION BY content) = 1 AS moved
-    FROM vanished v JOIN arrived a USING (content);
-"""
-
-# A video that was an asset of its own and is the motion of a still now, or the other way, was regrouped.
-REGROUPED = """
-CREATE OR REPLACE TEMP TABLE alone AS
-    SELECT library_id, local_id, any_value(checksum) AS checksum
-    FROM known SEMI JOIN gone_ids USING (library_id, local_id)
-    GROUP BY library_id, local_id HAVING count(*) = 1 AND any_value(part) = 'primary';
-CREATE OR REPLACE TEMP TABLE regrouped AS
-    SELECT a.library_id, a.local_id AS old_id, w.local_id AS new_id
-    FROM alone a JOIN whole w ON w.library_id = a.library_id AND w.checksum = a.checksum AND w.part = 'motion'
-    ANTI JOIN known k ON k.library_id = w.library_id AND k.local_id = w.local_id AND k.part = 'motion'
-        AND k.checksum = w.checksum;
-CREATE OR REPLACE TEMP TABLE set_apart AS
-    SELECT k.library_id, k.local_id AS old_id, n.local_id AS new_id
-    FROM known k JOIN (
-        SELECT library_id, local_id, any_value(checksum) AS checksum
-        FROM whole ANTI JOIN known_ids USING (library_id, local_id)
-        GROUP BY library_id, local_id HAVING count(*) = 1 AND any_value(part) = 'primary'
-    ) n ON n.library_id = k.library_id AND n.checksum = k.checksum AND k.part = 'motion'
+CREATE OR REPLACE TEMP TABLE given_up AS
+    SELECT k.* FROM known k
     ANTI JOIN seen s ON s.library_id = k.library_id AND s.local_id = k.local_id AND s.checksum = k.checksum;
-CREATE OR REPLACE TEMP TABLE takers AS
-    SELECT library_id, local_id FROM (
-        SELECT library_id, new_id AS local_id FROM regrouped UNION SELECT library_id, new_id FROM set_apart
-    ) ANTI JOIN edit_anchors USING (library_id, local_id);
-INSERT INTO edit_anchors (library_id, local_id, checksum)
-    SELECT DISTINCT library_id, local_id, checksum FROM known SEMI JOIN takers USING (library_id, local_id)
+CREATE OR REPLACE TEMP TABLE gained AS
+    SELECT w.library_id, w.local_id, w.part, w.checksum, w.file_name, w.file_identity FROM whole w
+    ANTI JOIN known k ON k.library_id = w.library_id AND k.local_id = w.local_id AND k.checksum = w.checksum;
+CREATE OR REPLACE TEMP TABLE heirs AS
+    SELECT g.library_id AS old_library, g.local_id AS old_id, n.library_id AS new_library, n.local_id AS new_id,
+        g.checksum AS old_checksum, n.checksum AS new_checksum
+    FROM given_up g JOIN gained n ON n.checksum = g.checksum
+    WHERE (g.library_id, g.local_id) <> (n.library_id, n.local_id)
     UNION
-    SELECT DISTINCT library_id, local_id, checksum
-    FROM whole SEMI JOIN takers USING (library_id, local_id) ANTI JOIN known_ids USING (library_id, local_id);
-INSERT INTO heirs
-    SELECT library_id, old_id, library_id, new_id, true FROM regrouped;
-INSERT INTO edit_anchors (library_id, local_id, checksum)
-    SELECT a.library_id, a.new_id, e.checksum
-    FROM set_apart a JOIN edit_anchors e ON e.library_id = a.library_id AND e.local_id = a.old_id
-    ANTI JOIN known k ON k.library_id = a.library_id AND k.local_id = a.old_id AND k.checksum = e.checksum
-    EXCEPT SELECT library_id, local_id, checksum FROM edit_anchors;
+    SELECT g.library_id, g.local_id, n.library_id, n.local_id, g.checksum, n.checksum
+    FROM given_up g JOIN gained n ON n.library_id = g.library_id AND n.local_id <> g.local_id
+    WHERE (g.part = 'motion' AND n.part = 'primary' OR g.part = 'primary' AND n.part = 'motion')
+        AND (n.file_identity = g.file_identity
+            OR CASE g.part WHEN 'primary' THEN g.local_id
+                   ELSE regexp_replace(g.local_id, '[^/]*$', '') || g.file_name END
+             = CASE n.part WHEN 'primary' THEN n.local_id
+                   ELSE regexp_replace(n.local_id, '[^/]*$', '') || n.file_name END);
 """
 
+# The heir takes over the anchors, but not those that are other files which the index held for the old id. A new id has
+# anchors of its own too, for what it did not get from an id that is gone. All of this only ever protects.
 INHERIT = """
-INSERT INTO edit_anchors (library_id, local_id, checksum)
-    SELECT h.new_library, h.new_id, e.checksum
+CREATE OR REPLACE TEMP TABLE others AS
+    SELECT DISTINCT h.old_library, h.old_id, h.new_library, h.new_id, k.checksum
+    FROM heirs h JOIN known k ON k.library_id = h.old_library AND k.local_id = h.old_id
+    ANTI JOIN whole w ON w.library_id = h.new_library AND w.local_id = h.new_id AND w.checksum = k.checksum
+    ANTI JOIN heirs m ON m.old_library = h.old_library AND m.old_id = h.old_id AND m.new_library = h.new_library
+        AND m.new_id = h.new_id AND m.old_checksum = k.checksum;
+CREATE OR REPLACE TEMP TABLE taken AS
+    SELECT DISTINCT h.new_library AS library_id, h.new_id AS local_id, e.checksum
     FROM heirs h JOIN edit_anchors e ON e.library_id = h.old_library AND e.local_id = h.old_id
+    ANTI JOIN others o ON o.old_library = h.old_library AND o.old_id = h.old_id AND o.new_library = h.new_library
+        AND o.new_id = h.new_id AND o.checksum = e.checksum
+    UNION
+    SELECT w.library_id, w.local_id, w.checksum
+    FROM whole w SEMI JOIN heirs h ON h.new_library = w.library_id AND h.new_id = w.local_id
+    ANTI JOIN known_ids i ON i.library_id = w.library_id AND i.local_id = w.local_id
+    ANTI JOIN (
+        SELECT h.new_library, h.new_id, h.new_checksum FROM heirs h
+        SEMI JOIN gone_ids g ON g.library_id = h.old_library AND g.local_id = h.old_id
+    ) got ON got.new_library = w.library_id AND got.new_id = w.local_id AND got.new_checksum = w.checksum;
+INSERT INTO edit_anchors (library_id, local_id, checksum)
+    SELECT library_id, local_id, checksum FROM taken
     EXCEPT SELECT library_id, local_id, checksum FROM edit_anchors;
-"""
-
-MOVED = """
-DELETE FROM edit_anchors USING heirs h
-    WHERE h.moved AND edit_anchors.library_id = h.old_library AND edit_anchors.local_id = h.old_id;
-DELETE FROM gone_ids USING heirs h
-    WHERE h.moved AND gone_ids.library_id = h.old_library AND gone_ids.local_id = h.old_id;
 """
 
 # A living id without anchors takes what the index has for it (the bytes of before), else what it holds now.
@@ -176,6 +167,8 @@ CREATE OR REPLACE TEMP TABLE entering AS
         UNION
         SELECT h.new_library, h.new_id FROM heirs h
         SEMI JOIN once_outside o ON o.library_id = h.old_library AND o.local_id = h.old_id
+        SEMI JOIN gone_ids g ON g.library_id = h.old_library AND g.local_id = h.old_id
+        ANTI JOIN known_ids i ON i.library_id = h.new_library AND i.local_id = h.new_id
     ) was ON was.library_id = seen_ids.library_id AND was.local_id = seen_ids.local_id;
 CREATE OR REPLACE TEMP TABLE deleted_ids AS
     FROM gone_ids UNION FROM entering;
@@ -255,11 +248,8 @@ def _apply(con: duckdb.DuckDBPyConnection, facts: LocalFacts) -> None:
         return
     con.execute("CREATE OR REPLACE TEMP TABLE leaving (library_id VARCHAR, local_id VARCHAR)")
     con.execute(HEIRS)
-    if facts.complete:
-        con.execute(REGROUPED)
     con.execute(INHERIT)
     if facts.complete:
-        con.execute(MOVED)
         con.execute(
             "INSERT INTO leaving SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id)",
         )

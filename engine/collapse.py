@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from engine.policy import Loss
@@ -12,8 +11,10 @@ if TYPE_CHECKING:
 
 LOST = """
 WITH held AS (
-    SELECT library_id, local_id, bool_or(checksum IN (SELECT checksum FROM local WHERE checksum IS NOT NULL)) AS alive
-    FROM local_index
+    SELECT library_id, local_id,
+        -- A motion video that is left is no photo that is left.
+        coalesce(bool_or(here) FILTER (part NOT IN ('motion', 'original_motion')), bool_or(here)) AS alive
+    FROM (SELECT *, checksum IN (SELECT checksum FROM local WHERE checksum IS NOT NULL) AS here FROM local_index)
     GROUP BY library_id, local_id HAVING bool_or(in_trash IS NOT TRUE)
 ),
 lost AS (
@@ -25,8 +26,10 @@ lost AS (
 """
 
 LOSSES = f"""{LOST}
-SELECT h.library_id, count(*), count(l.local_id)
+SELECT h.library_id, count(*), count(l.local_id), count(a.local_id)
 FROM held h LEFT JOIN lost l USING (library_id, local_id)
+LEFT JOIN (SELECT DISTINCT library_id, local_id FROM accepted_losses) a
+    ON a.library_id = l.library_id AND a.local_id = l.local_id
 GROUP BY h.library_id HAVING count(l.local_id) > 0 ORDER BY h.library_id
 """
 
@@ -37,13 +40,12 @@ WHERE i.library_id = $library GROUP BY i.local_id ORDER BY i.local_id
 """
 
 
-def losses(con: duckdb.DuckDBPyConnection, accepted: Mapping[str, int]) -> tuple[Loss, ...]:
-    """What each library lost. Reads ``local``, ``local_index`` (before the run's changes) and ``handed_over``.
+def losses(con: duckdb.DuckDBPyConnection) -> tuple[Loss, ...]:
+    """What each library lost, and how much of that a person accepted as meant.
 
-    ``accepted``: by library id, the loss that a person said is meant.
+    Reads ``local``, ``local_index`` (before the run's changes), ``handed_over`` and ``accepted_losses``.
     """
-    rows = con.execute(LOSSES).fetchall()
-    return tuple(Loss(library, held, lost, accepted.get(library, 0)) for library, held, lost in rows)
+    return tuple(Loss(*row) for row in con.execute(LOSSES).fetchall())
 
 
 def lost_files(con: duckdb.DuckDBPyConnection, library_id: str) -> list[tuple[str, str]]:

@@ -74,7 +74,7 @@ CANDIDATE_TABLE = TABLE.format(
     """,
 )
 
-MOTION_TABLE = TABLE.format(before="", guard="")
+MOTION_TABLE = TABLE.format(before="WHEN detached THEN {'bucket': 'review', 'reason': 'not_vouched_for'}", guard="")
 
 # Candidates are few and the relations large: each large one is first cut down to what the candidates touch.
 CLASSIFY = f"""

@@ -45,8 +45,8 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How many local ids a library ``held`` outside the trash, how many of them it ``lost``, and the loss that a person
-    ``accepted``."""
+    """How many local ids a library ``held`` outside the trash, how many of them it ``lost``, and how many of these a
+    person was shown and ``accepted``."""
 
     library: str
     held: int

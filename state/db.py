@@ -23,6 +23,7 @@ SCHEMA_VERSION = 2
 MIGRATIONS: Mapping[int, str] = {
     1: """
     CREATE TABLE IF NOT EXISTS file_only (checksum VARCHAR NOT NULL);
+    CREATE TABLE accepted_losses (library_id VARCHAR NOT NULL, local_id VARCHAR NOT NULL);
     ALTER TABLE local_index ADD COLUMN in_trash BOOLEAN DEFAULT false;
     ALTER TABLE libraries ADD COLUMN snapshot BIGINT DEFAULT 0;
     """,

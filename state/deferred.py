@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.deferral import FAILED
+from engine.deferral import FAILED, Reason
 from state.hash_cache import with_cache
 from state.home import Home
 
@@ -42,10 +42,12 @@ WHERE d.library_id IN (SELECT unnest(?)) AND NOT EXISTS (
 )
 """
 
-GIVEN_UP = """
+# Trying to open what could not be read costs nothing, and repairing its permissions changes neither size nor date.
+GIVEN_UP = f"""
 SELECT w.library_id, w.local_id, w.part, d.reason
 FROM wanted w JOIN deferred d USING (library_id, local_id, part)
-WHERE d.attempts >= ? AND d.size IS NOT DISTINCT FROM w.size AND d.modified_ns IS NOT DISTINCT FROM w.modified_ns
+WHERE d.reason <> '{Reason.UNREADABLE}' AND d.attempts >= ?
+  AND d.size IS NOT DISTINCT FROM w.size AND d.modified_ns IS NOT DISTINCT FROM w.modified_ns
 """
 
 
@@ -81,7 +83,7 @@ def sweep(home: Home, libraries: Iterable[str], waiting: pa.Table) -> None:
 
 def given_up(home: Home, wanted: pa.Table, retries: int) -> pa.Table:
     """The rows of ``wanted`` (ENUMERATED) that failed ``retries`` times or more at the size and date that they have:
-    library_id, local_id, part, reason."""
+    library_id, local_id, part, reason. What merely cannot be read is never given up."""
 
     def work(con: duckdb.DuckDBPyConnection) -> pa.Table:
         con.register("wanted", wanted)

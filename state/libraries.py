@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import UsageError
 from engine.vouching import hand_over
-from state.runs import LIBRARIES_CHANGED, clear_fact, get_fact, set_fact
+from state.runs import LIBRARIES_CHANGED, set_fact
 
 if TYPE_CHECKING:
     import duckdb
@@ -93,24 +93,18 @@ def remove(con: duckdb.DuckDBPyConnection, library_id: str, now: datetime) -> in
     )
     hand_over(con, now)
     con.execute("DELETE FROM libraries WHERE library_id = ?", [library_id])
-    clear_fact(con, accepted_loss(library_id))
+    con.execute("DELETE FROM accepted_losses WHERE library_id = ?", [library_id])
     _changed(con)
     return int(alone)
 
 
-def accepted_losses(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    """By library id, the loss of photos that a person said is meant (docs/rules.md, rail `collapse`)."""
-    found = {row.library_id: get_fact(con, accepted_loss(row.library_id)) for row in registered(con)}
-    return {library_id: int(count) for library_id, count in found.items() if count is not None}
+def accept_losses(con: duckdb.DuckDBPyConnection, library_id: str, local_ids: list[str]) -> None:
+    """A person says that these really are gone. Holds until the next run that reads the libraries whole."""
+    con.execute("INSERT INTO accepted_losses SELECT ?, unnest(?)", [library_id, local_ids])
 
 
-def accept_loss(con: duckdb.DuckDBPyConnection, library_id: str, lost: int) -> None:
-    """A person says that so many photos really are gone. Holds until the next run that reads the libraries whole."""
-    set_fact(con, accepted_loss(library_id), str(lost))
-
-
-def accepted_loss(library_id: str) -> str:
-    return f"accepted_loss:{library_id}"
+def clear_accepted_losses(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("DELETE FROM accepted_losses")
 
 
 def indexed_among(con: duckdb.DuckDBPyConnection, library_id: str, local_ids: frozenset[str]) -> list[str]:

@@ -50,5 +50,9 @@ CREATE TABLE runs (
     local_count BIGINT, server_count BIGINT, matched_count BIGINT, trashed_count BIGINT, plan_digest VARCHAR
 );
 
+-- Local ids that a run missed and of which a person said that they really were deleted (rail `collapse`), until the next
+-- run that reads everything.
+CREATE TABLE accepted_losses (library_id VARCHAR NOT NULL, local_id VARCHAR NOT NULL);
+
 -- Checksums that only checksums files have listed, never a library that was read here.
 CREATE TABLE file_only (checksum VARCHAR NOT NULL);

@@ -34,6 +34,7 @@ REMEMBERED_AFTER = timedelta(seconds=5)
 _MEGABYTE = 1_000_000
 _ORDER = [("library_id", "ascending"), ("local_id", "ascending"), ("part", "ascending")]
 _TOLD = 1000  # problems that are told one by one; of more, the number
+_NAMED = 3  # files that are named for each reason for which they were not tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +129,8 @@ def hash_listing(
     local = pa.concat_tables([known.cast(SCHEMA), *fresh])
     ordered = local.sort_by(_ORDER)
     counts = _counted(reasons.values())
-    unread = _counted(reasons[row] for row in (*kept_back, *late))
     problems = [*problems[:_TOLD], *([f"and {len(problems) - _TOLD:,} more"] if len(problems) > _TOLD else [])]
-    problems += [f"{count:,} not read: {in_words(reason)}" for reason, count in unread.items()]
+    problems += _not_read(wanted, {row: reasons[row] for row in (*kept_back, *late)})
     return ordered, Hashing(known.num_rows, todo.num_rows, problems, counts)
 
 
@@ -184,6 +184,16 @@ def _kept_back(home: Home, wanted: pa.Table, limits: Limits) -> dict[int, tuple[
             if size is not None and size > limits.size:
                 found[number] = (str(Reason.TOO_LARGE), True)
     return found
+
+
+def _not_read(wanted: pa.Table, reasons: Mapping[int, str]) -> list[str]:
+    """A line per reason: how many parts were not tried, and the first of them by name."""
+    lines = []
+    for reason, count in _counted(reasons.values()).items():
+        names = [wanted["local_id"][row].as_py() for row, why in reasons.items() if why == reason][:_NAMED]
+        more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
+        lines.append(f"{count:,} not read, {in_words(reason)}: {', '.join(names)}{more}")
+    return lines
 
 
 def _reason(wanted: pa.Table, row: int, code: str) -> str:

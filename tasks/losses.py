@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.collapse import lost_files
+from engine.errors import ConfirmationNeeded
 from state import journal
 from state.db import reading, writing
-from state.libraries import accept_loss
+from state.libraries import accept_losses
 from state.lock import partition_lock
 from state.partition import Partition
 from state.runs import runs
 from tasks import clock
 from tasks.files import quoted, read_json
 from tasks.hash import LOCAL
-from tasks.merge_observed import FACTS
+from tasks.merge_observed import FACTS, verdict_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,22 @@ class LastLoss:
 
 
 def last_loss(partition: Partition, library_id: str) -> LastLoss | None:
-    """Of the newest run that read the libraries; None: nothing was missing then, or there was no such run."""
+    """Of the newest run that read the libraries; None: nothing was missing then, or there was no such run.
+
+    Raises ConfirmationNeeded where that run could not read them whole: what it missed may be there.
+    """
     with reading(partition) as con:
         for run in runs(con, "flow <> 'restore'"):
             folder = partition.runs / run.run_id
             if not (folder / FACTS).exists():
                 continue
-            losses = read_json(folder / FACTS).get("losses", {})
+            facts = read_json(folder / FACTS)
+            losses, verdict = facts.get("losses", {}), verdict_of(facts["verdict"])
+            if not verdict.passed and verdict.rail != "collapse":
+                raise ConfirmationNeeded(
+                    f"The last run could not read the libraries, so it tells of no loss: {verdict.what}",
+                    f"{verdict.next_step} Then `deletion-sync dry-run` shows what is really missing.",
+                )
             if library_id not in losses:
                 return None
             con.execute(f"CREATE TEMP VIEW local AS FROM read_parquet({quoted(folder / LOCAL)})")
@@ -47,9 +57,9 @@ def last_loss(partition: Partition, library_id: str) -> LastLoss | None:
 
 
 def accept(partition: Partition, library_id: str, loss: LastLoss) -> None:
-    """A person says that so many photos really were deleted: the next run may count them. Raises PartitionBusy."""
+    """A person says that these photos really were deleted: the next run may count them. Raises PartitionBusy."""
     with partition_lock(partition, "library accept"):
         details = {"library_id": library_id, "held": loss.held, "lost": loss.lost, "seen_in": loss.run_id}
         journal.append(partition, [journal.decision("library_accept", clock.now(), details)])
         with writing(partition) as con:
-            accept_loss(con, library_id, loss.lost)
+            accept_losses(con, library_id, [local_id for local_id, _ in loss.files])

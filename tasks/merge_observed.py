@@ -17,8 +17,8 @@ from engine.policy import LocalFacts, Loss, RailFacts, Verdict
 from engine.rails import QUIET, evaluate_local
 from state import hash_cache, journal
 from state.db import replay_exclusions, writing
-from state.libraries import accepted_loss, accepted_losses, registered, save_token
-from state.runs import HISTORY_LOST, clear_fact, set_fact
+from state.libraries import clear_accepted_losses, registered, save_token
+from state.runs import HISTORY_LOST, set_fact
 from tasks.context import Context, open_context
 from tasks.enumerate import FACTS as ENUMERATE_FACTS
 from tasks.files import quoted, read_json, reference, relations, verified, write_json
@@ -58,7 +58,7 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
         _register_beside(con, listed["handed_over"], journal.in_trash(records))
         replay_exclusions(con, records)
         labels = {library.library_id: library.label for library in registered(con)}
-        lost = losses(con, accepted_losses(con)) if change_log else ()
+        lost = losses(con) if change_log else ()
         shown = tuple(replace(loss, library=labels.get(loss.library, loss.library)) for loss in lost)
         verdict = evaluate_local(local_rail_facts(context, kept_rows(con), shown))
         facts = LocalFacts(
@@ -73,7 +73,7 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
         if facts.complete and facts.change_log:
             for library_id, token in listed["tokens"].items():
                 save_token(con, library_id, token, facts.now)
-                clear_fact(con, accepted_loss(library_id))
+            clear_accepted_losses(con)
             if facts.history_lost:
                 set_fact(con, HISTORY_LOST, "a change token expired")  # until a plan has shown what that means
         path = context.folder / MEMORY

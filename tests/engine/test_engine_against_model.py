@@ -17,7 +17,7 @@ from engine.rails import evaluate
 from tests.model import bridge, local_changes, rules
 from tests.model import strategies as worlds
 from tests.model.profiles import PROFILE
-from tests.model.world import LocalRow, Remembered, Scene, ServerAsset
+from tests.model.world import Id, LocalRow, Remembered, Scene, ServerAsset
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +45,9 @@ def test_engine_and_model_remember_the_same_after_a_run(
 
 
 @PROFILE
-@given(scene=worlds.scenes(), accepted=st.dictionaries(st.sampled_from(["L1", "L2"]), st.integers(0, 3)))
+@given(scene=worlds.scenes(), accepted=st.sets(st.sampled_from(worlds.IDS), max_size=3))
 def test_engine_and_model_count_the_same_losses(
-    con: duckdb.DuckDBPyConnection, scene: Scene, accepted: dict[str, int]
+    con: duckdb.DuckDBPyConnection, scene: Scene, accepted: set[Id]
 ) -> None:
     assert bridge.count_losses(con, scene, accepted) == rules.losses(scene, accepted)
 

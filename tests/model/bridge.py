@@ -208,13 +208,14 @@ def merge(
         return read_state(con), read_memory(memory(con, facts))
 
 
-def count_losses(con: duckdb.DuckDBPyConnection, scene: Scene, accepted: dict[str, int]) -> tuple[Loss, ...]:
+def count_losses(con: duckdb.DuckDBPyConnection, scene: Scene, accepted: set[Id]) -> tuple[Loss, ...]:
     """What the rail `collapse` counts, by the engine."""
     with scratch(con):
         load_state(con, scene.state)
         load_rows(con, scene.rows)
         insert(con, "handed_over", sorted(scene.beside.handed_over))
-        return losses(con, accepted)
+        insert(con, "accepted_losses", sorted(accepted))
+        return losses(con)
 
 
 def decide(

@@ -6,7 +6,7 @@ Written from that page alone, apart from the engine's SQL. Sections 2 to 5 are i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from engine.policy import LocalFacts
@@ -82,75 +82,51 @@ def unconfirm(state: State, rows: list[LocalRow]) -> State:
     )
 
 
+def unconfirm_known_files(state: State, rows: Iterable[LocalRow]) -> State:
+    """Rule 1.2, last sentence. Here a file is known by its id and part, and by its size; all have one time."""
+    unread = {(row.id, row.part, row.size) for row in rows if row.checksum is None and not row.in_trash}
+    known = {row.checksum for row in state.index if (row.id, row.part, row.size) in unread}
+    return replace(state, confirmed={c: entry for c, entry in state.confirmed.items() if c not in known})
+
+
 def unretire(state: State, rows: list[LocalRow]) -> State:
     """The first sentence of rule 1.5."""
     alive = alive_checksums(rows)
     return replace(state, retired=frozenset(r for r in state.retired if r.checksum not in alive))
 
 
-def find_moves(state: State, rows: list[LocalRow]) -> dict[Id, Id]:
-    """Rule 1.3: old id to new id."""
-    before, now = parts_by_id(state.index), parts_by_id(rows)
-    vanished = {local_id: parts for local_id, parts in before.items() if local_id not in now}
-    new = {local_id: parts for local_id, parts in now.items() if local_id not in before}
-    moves = {}
-    for old, parts in vanished.items():
-        twins = [local_id for local_id, other in vanished.items() if other == parts]
-        targets = [local_id for local_id, other in new.items() if other == parts]
-        if len(twins) == 1 and len(targets) == 1:
-            moves[old] = targets[0]
-    return moves
+@dataclass(frozen=True, slots=True)
+class Heir:
+    """Rule 1.3: ``new`` gained the checksum that ``old`` gave up."""
+
+    old: Id
+    new: Id
+    checksum: str
 
 
-def find_regrouped(state: State, rows: list[LocalRow]) -> set[tuple[Id, Id]]:
-    """Rule 1.3, regrouped: pairs of a vanished id and the id whose motion it is now."""
-    before, now = parts_by_id(state.index), parts_by_id(rows)
+def find_heirs(state: State, rows: list[LocalRow], hashed_rows: list[LocalRow]) -> set[Heir]:
+    """Rule 1.3; the other way of finding them, by place or inode, is beyond what these rows can tell."""
+    before, now, seen = checksums_by_id(state.index), checksums_by_id(rows), checksums_by_id(hashed_rows)
     return {
-        (old, new)
-        for old, parts in before.items()
-        for new, others in now.items()
-        for part, checksum in parts
-        if (old not in now and old[0] == new[0] and len(parts) == 1 and part == "primary")
-        if ("motion", checksum) in others - before.get(new, frozenset())
+        Heir(old, new, checksum)
+        for old in before
+        for checksum in before[old] - seen.get(old, set())
+        for new in now
+        if new != old and checksum in now[new] - before.get(new, set())
     }
 
 
-def find_set_apart(state: State, rows: list[LocalRow]) -> set[tuple[Id, Id]]:
-    """Rule 1.3, the other way round: pairs of the id that gave its motion up and the new id that is it now."""
-    before, now, held = parts_by_id(state.index), parts_by_id(rows), checksums_by_id(rows)
-    return {
-        (old, new)
-        for new, parts in now.items()
-        for old, others in before.items()
-        for part, checksum in parts
-        if (new not in before and old[0] == new[0] and len(parts) == 1 and part == "primary")
-        if ("motion", checksum) in others and checksum not in held.get(old, set())
-    }
-
-
-def unlisted_twins(state: State, rows: list[LocalRow], unlisted: set[Id]) -> set[tuple[Id, Id]]:
-    """Rule 1.3: pairs of an unlisted id of the index and a new one with its set."""
-    before, now = parts_by_id(state.index), parts_by_id(rows)
-    return {(old, new) for old in unlisted for new in now.keys() - before.keys() if before[old] == now[new]}
-
-
-def inherit_anchors(state: State, pairs: set[tuple[Id, Id]], given_away: set[Id]) -> State:
-    """Rule 1.3: the new id of each pair takes over the anchors of the old one; a moved or regrouped one gives them
-    away."""
+def inherit_anchors(state: State, rows: list[LocalRow], heirs: set[Heir], listed: set[Id]) -> State:
+    """Rule 1.3: what an heir takes over, and what a new one is anchored to by itself."""
+    before, now = checksums_by_id(state.index), checksums_by_id(rows)
     anchors = dict(state.anchors)
-    for old, new in pairs:
-        if state.anchors.get(old):
-            anchors[new] = anchors.get(new, frozenset()) | state.anchors[old]
-    return replace(state, anchors={local_id: kept for local_id, kept in anchors.items() if local_id not in given_away})
-
-
-def inherit_from_stills(state: State, pairs: set[tuple[Id, Id]]) -> State:
-    """Rule 1.3, set apart: the anchors that the index did not hold for the still's id."""
-    before, anchors = checksums_by_id(state.index), dict(state.anchors)
-    for old, new in pairs:
-        taken = state.anchors.get(old, frozenset()) - before[old]
+    for heir in heirs:
+        other_files = before[heir.old] - now[heir.new]
+        taken = set(state.anchors.get(heir.old, frozenset())) - other_files
+        if heir.new not in before:
+            taken |= now[heir.new] - {h.checksum for h in heirs if h.new == heir.new and h.old not in listed}
         if taken:
-            anchors[new] = anchors.get(new, frozenset()) | taken
+            anchors[heir.new] = anchors.get(heir.new, frozenset()) | taken
     return replace(state, anchors=anchors)
 
 
@@ -198,19 +174,13 @@ def confirm_retired(state: State, alive: set[str], anchored: set[str], facts: Lo
     return confirm(state, earlier - alive - anchored, "retired", facts)
 
 
-def entering_the_trash(state: State, rows: list[LocalRow], regrouped: set[tuple[Id, Id]]) -> set[Id]:
+def entering_the_trash(state: State, rows: list[LocalRow], heirs: set[Heir], listed: set[Id]) -> set[Id]:
     """Rule 1.6: ids in the trash that were outside at the last run, under their own id or under a vanished one."""
-    before, now = parts_by_id(state.index), parts_by_id(rows)
+    before = {row.id for row in state.index}
     were_outside = ids_outside_the_trash(state.index)
-    content_of_vanished = {before[local_id] for local_id in were_outside - now.keys()}
-    in_the_trash = now.keys() - ids_outside_the_trash(rows)
-    return {
-        local_id
-        for local_id in in_the_trash
-        if local_id in were_outside
-        or (local_id not in before and now[local_id] in content_of_vanished)
-        or any(new == local_id and old in were_outside for old, new in regrouped)
-    }
+    from_outside = {heir.new for heir in heirs if heir.old in were_outside - listed and heir.new not in before}
+    in_the_trash = {row.id for row in rows} - ids_outside_the_trash(rows)
+    return in_the_trash & (were_outside | from_outside)
 
 
 def confirm_deleted(state: State, rows: list[LocalRow], gone: set[Id], entering: set[Id], facts: LocalFacts) -> State:
@@ -294,6 +264,7 @@ def apply_local_changes(
         state = hand_over(state, beside.handed_over)
     state = note_file_only(state, rows, facts)
     state = unretire(unconfirm(observe(state, rows, facts), rows), rows)
+    state = unconfirm_known_files(state, all_rows)
     if facts.change_log:
         state = compare_with_index(state, all_rows, alive, facts)
     return detach_trashed_here(state, alive, beside.trashed_here)
@@ -303,24 +274,16 @@ def compare_with_index(state: State, all_rows: tuple[LocalRow, ...], alive: set[
     """Rules 1.3 to 1.8."""
     whole = seen_whole(all_rows)
     living = living_ids(state.index, all_rows, facts)
-    unlisted = {row.id for row in state.index} - {row.id for row in all_rows}
-    twins = unlisted_twins(state, whole, unlisted)
-    moved: set[Id] = set()
-    entering: set[Id] = set()
-    if facts.complete:
-        regrouped, set_apart = find_regrouped(state, whole), find_set_apart(state, whole)
-        entering = entering_the_trash(state, whole, regrouped)
-        moved = find_moves(state, whole).keys() | {old for old, _ in regrouped}
-        state = seed_anchors(state, whole, {new for _, new in regrouped | set_apart})
-        state = inherit_from_stills(state, set_apart)
-        twins |= regrouped
-    state = inherit_anchors(state, twins, moved)
+    listed = {row.id for row in all_rows}
+    heirs = find_heirs(state, whole, hashed(all_rows))
+    entering = entering_the_trash(state, whole, heirs, listed)
+    state = inherit_anchors(state, whole, heirs, listed)
     state = seed_anchors(state, whole, living)
     state = unconfirm_anchors(state, ids_outside_the_trash(all_rows))
     state = note_retired(state, whole, alive, facts)
     if facts.complete:
         anchored = protected_by_anchor(state, living)
-        gone = {row.id for row in state.index} - living - moved
+        gone = {row.id for row in state.index} - living
         state = confirm_retired(state, alive, anchored, facts)
         state = confirm_deleted(state, whole, gone, entering, facts)
         if not facts.history_lost and facts.strictness is Strictness.TRUSTING:

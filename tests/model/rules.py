@@ -156,9 +156,10 @@ def table_line(view: View, asset: ServerAsset) -> Line:
 
 
 def motion_line(view: View, checksum: str) -> Line:
-    """Lines 1, 2, 6, 7, 9, 10 and 11, for a linked motion video."""
+    """Lines 1, 2, 4, 6, 7, 9, 10 and 11, for a linked motion video."""
     known = view.of(checksum)
-    return excluded_line(known) or held_line(known, view.policy) or last_line(known, view.policy)
+    detached = Line("review", "not_vouched_for") if known.detached else None
+    return excluded_line(known) or detached or held_line(known, view.policy) or last_line(known, view.policy)
 
 
 def is_orphan_motion(view: View, asset: ServerAsset) -> bool:
@@ -230,14 +231,16 @@ def to_trash(decisions: Iterable[Decision]) -> set[str]:
     return {d.asset_id for d in deleted} | {d.motion_id for d in deleted if d.motion_id is not None}
 
 
-def losses(scene: Scene, accepted: dict[str, int]) -> tuple[Loss, ...]:
+def losses(scene: Scene, accepted: set[Id]) -> tuple[Loss, ...]:
     """Section 5, what the rail `collapse` counts, of each library that lost anything."""
-    before, alive = checksums_by_id(scene.state.index), alive_checksums(scene.rows)
+    alive = alive_checksums(scene.rows)
+    before = checksums_by_id(scene.state.index)
+    before |= checksums_by_id(row for row in scene.state.index if row.part != "motion")
     held = ids_outside_the_trash(scene.state.index)
     still_there = {row.id for row in scene.rows} | scene.beside.handed_over
     lost = {local_id for local_id in held - still_there if before[local_id].isdisjoint(alive)}
     return tuple(
-        Loss(library, _of(held, library), _of(lost, library), accepted.get(library, 0))
+        Loss(library, _of(held, library), _of(lost, library), _of(lost & accepted, library))
         for library in sorted({library for library, _ in lost})
     )
 
@@ -255,7 +258,7 @@ def tripped_rail(facts: RailFacts) -> str | None:
         "incomplete": bool(facts.inventory_problems),
         "empty_local": facts.local_count == 0,
         "collapse": any(
-            loss.lost > 5 and 2 * loss.lost > loss.held and loss.lost > loss.accepted for loss in facts.losses
+            loss.lost > 5 and 2 * loss.lost > loss.held and loss.accepted < loss.lost for loss in facts.losses
         ),
         "clock": facts.real if skew is None else abs(skew) > 24 * 3600,
         "empty_server": facts.server_count == 0 and bool(facts.last_server_count),

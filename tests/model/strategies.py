@@ -219,9 +219,8 @@ def policies(draw: st.DrawFn) -> Policy:
 def losses(draw: st.DrawFn) -> Loss:
     """Losses around the floor of the rail, the half, and what a person accepted."""
     lost = draw(st.sampled_from([0, 5, 6, 7]))
-    return Loss(
-        "L1", draw(st.integers(max(lost, 2 * lost - 1), 2 * lost + 1)), lost, draw(st.sampled_from([0, 5, 6, 7]))
-    )
+    accepted = draw(st.sampled_from([0, max(0, lost - 1), lost]))
+    return Loss("L1", draw(st.integers(max(lost, 2 * lost - 1), 2 * lost + 1)), lost, accepted)
 
 
 @st.composite

@@ -32,6 +32,7 @@ TABLES = {
     "file_only": "checksum",
     "local_index": "library_id local_id part checksum file_name size modified_ns file_identity captured_at albums "
     "in_trash",
+    "accepted_losses": "library_id local_id",
     "libraries": "library_id kind label config added_at token enumerated_at snapshot",
     "runs": "run_id flow way dry_run started_at duration_ms outcome rail local_count server_count matched_count "
     "trashed_count plan_digest",
