@@ -63,7 +63,7 @@ DELETE FROM retired WHERE checksum IN (SELECT checksum FROM alive);
 """
 
 # Who may go on as whom: a file that an id gave up (`old`) and another id gained (`new`), by its bytes; or, where a Live
-# Photo is grouped otherwise than before, by its place or inode, because it may have been edited meanwhile.
+# Photo is grouped otherwise than before, by its name or inode, because it may have been edited meanwhile.
 HEIRS = """
 CREATE OR REPLACE TEMP TABLE gone_ids AS
     SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id);
@@ -71,22 +71,22 @@ CREATE OR REPLACE TEMP TABLE given_up AS
     SELECT k.* FROM known k
     ANTI JOIN seen s ON s.library_id = k.library_id AND s.local_id = k.local_id AND s.checksum = k.checksum;
 CREATE OR REPLACE TEMP TABLE gained AS
-    SELECT w.library_id, w.local_id, w.part, w.checksum, w.file_name, w.file_identity FROM whole w
+    SELECT w.* FROM whole w
     ANTI JOIN known k ON k.library_id = w.library_id AND k.local_id = w.local_id AND k.checksum = w.checksum;
 CREATE OR REPLACE TEMP TABLE heirs AS
-    SELECT g.library_id AS old_library, g.local_id AS old_id, n.library_id AS new_library, n.local_id AS new_id,
-        g.checksum AS old_checksum, n.checksum AS new_checksum
-    FROM given_up g JOIN gained n ON n.checksum = g.checksum
-    WHERE (g.library_id, g.local_id) <> (n.library_id, n.local_id)
-    UNION
-    SELECT g.library_id, g.local_id, n.library_id, n.local_id, g.checksum, n.checksum
-    FROM given_up g JOIN gained n ON n.library_id = g.library_id AND n.local_id <> g.local_id
-    WHERE (g.part = 'motion' AND n.part = 'primary' OR g.part = 'primary' AND n.part = 'motion')
-        AND (n.file_identity = g.file_identity
-            OR CASE g.part WHEN 'primary' THEN g.local_id
-                   ELSE regexp_replace(g.local_id, '[^/]*$', '') || g.file_name END
-             = CASE n.part WHEN 'primary' THEN n.local_id
-                   ELSE regexp_replace(n.local_id, '[^/]*$', '') || n.file_name END);
+    SELECT old_library, old_id, new_library, new_id, old_checksum, new_checksum FROM (
+        SELECT g.library_id AS old_library, g.local_id AS old_id, n.library_id AS new_library, n.local_id AS new_id,
+            g.checksum AS old_checksum, n.checksum AS new_checksum
+        FROM given_up g JOIN gained n USING (checksum)
+        UNION
+        SELECT g.library_id, g.local_id, n.library_id, n.local_id, g.checksum, n.checksum
+        FROM given_up g JOIN gained n ON n.library_id = g.library_id AND n.file_identity = g.file_identity
+        WHERE (g.part, n.part) IN (('motion', 'primary'), ('primary', 'motion'))
+        UNION
+        SELECT g.library_id, g.local_id, n.library_id, n.local_id, g.checksum, n.checksum
+        FROM given_up g JOIN gained n ON n.library_id = g.library_id AND n.file_name = g.file_name
+        WHERE (g.part, n.part) IN (('motion', 'primary'), ('primary', 'motion'))
+    ) WHERE (old_library, old_id) <> (new_library, new_id);
 """
 
 # The heir takes over the anchors, but not those that are other files which the index held for the old id. A new id has

@@ -97,23 +97,35 @@ def unretire(state: State, rows: list[LocalRow]) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Heir:
-    """Rule 1.3: ``new`` gained the checksum that ``old`` gave up."""
+    """Rule 1.3: ``new`` gained a file that ``old`` gave up, ``before`` and ``now`` by its checksum."""
 
     old: Id
     new: Id
-    checksum: str
+    before: str
+    now: str
 
 
 def find_heirs(state: State, rows: list[LocalRow], hashed_rows: list[LocalRow]) -> set[Heir]:
-    """Rule 1.3; the other way of finding them, by place or inode, is beyond what these rows can tell."""
-    before, now, seen = checksums_by_id(state.index), checksums_by_id(rows), checksums_by_id(hashed_rows)
+    """Rule 1.3. By inode is beyond what these rows can tell."""
+    known = checksums_by_id(state.index)
+    seen = checksums_by_id(hashed_rows)
     return {
-        Heir(old, new, checksum)
-        for old in before
-        for checksum in before[old] - seen.get(old, set())
-        for new in now
-        if new != old and checksum in now[new] - before.get(new, set())
+        Heir(old.id, new.id, str(old.checksum), str(new.checksum))
+        for old in state.index
+        for new in rows
+        if old.id != new.id
+        and old.checksum not in seen.get(old.id, set())
+        and new.checksum not in known.get(new.id, set())
+        and (old.checksum == new.checksum or _regrouped(old, new))
     }
+
+
+def _regrouped(old: LocalRow, new: LocalRow) -> bool:
+    return (
+        old.library_id == new.library_id
+        and {old.part, new.part} == {"motion", "primary"}
+        and old.file_name == new.file_name
+    )
 
 
 def inherit_anchors(state: State, rows: list[LocalRow], heirs: set[Heir], listed: set[Id]) -> State:
@@ -121,10 +133,11 @@ def inherit_anchors(state: State, rows: list[LocalRow], heirs: set[Heir], listed
     before, now = checksums_by_id(state.index), checksums_by_id(rows)
     anchors = dict(state.anchors)
     for heir in heirs:
-        other_files = before[heir.old] - now[heir.new]
+        went_on = {h.before for h in heirs if (h.old, h.new) == (heir.old, heir.new)}
+        other_files = before[heir.old] - now[heir.new] - went_on
         taken = set(state.anchors.get(heir.old, frozenset())) - other_files
         if heir.new not in before:
-            taken |= now[heir.new] - {h.checksum for h in heirs if h.new == heir.new and h.old not in listed}
+            taken |= now[heir.new] - {h.now for h in heirs if h.new == heir.new and h.old not in listed}
         if taken:
             anchors[heir.new] = anchors.get(heir.new, frozenset()) | taken
     return replace(state, anchors=anchors)
