@@ -5,14 +5,16 @@ What the lines say is in stream_parse.py; what is done with it, and when it may 
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
+import httpx
 from pydantic import SecretStr
 
 from engine.errors import UsageError
@@ -72,6 +74,7 @@ class SyncStream:
         self._block_bytes = block_bytes
         self._max_line_bytes = max_line_bytes
         self._clock = clock
+        self._open: httpx.Response | None = None  # the stream's answer while it is read
         self._transport = Transport(
             base_url,
             token,
@@ -121,15 +124,18 @@ class SyncStream:
         with translated():
             self._transport.write("DELETE", ACKS, {})
 
-    def stream(self, types: Sequence[str], reset: bool = False) -> Generator[Batch]:
+    def stream(self, types: Sequence[str]) -> Generator[Batch]:
         """Batches of the changes since the cursor, until the one that is ``complete`` or a ``reset``.
 
-        ``reset`` wipes the cursor first. Nothing is acknowledged. Memory does not grow with the stream. When something
-        goes wrong, the events before it come first, then the SyncError; StreamIncomplete when neither end came.
+        Nothing is acknowledged. Memory does not grow with the stream. When something goes wrong, the events before it
+        come first, then the SyncError; StreamIncomplete when neither end came. Closing it does not wait for the server.
         """
-        body = {"types": list(types), **({"reset": True} if reset else {})}
         # While a caller deals with a full block, the next one is read and parsed; after a lesser one it may be long.
-        with closing(self._parsed(body)) as source, ThreadPoolExecutor(1, "deletion-sync-stream") as ahead:
+        with ExitStack() as leaving:
+            source = leaving.enter_context(closing(self._parsed({"types": list(types)})))
+            ahead = ThreadPoolExecutor(1, "deletion-sync-stream")
+            leaving.callback(ahead.shutdown, cancel_futures=True)
+            leaving.callback(self._hang_up)
             following: Future[tuple[Parsed, bool] | None] | None = None
             while (found := next(source, None) if following is None else following.result()) is not None:
                 parsed, full = found
@@ -155,8 +161,22 @@ class SyncStream:
             translated(),
             self._transport.stream("POST", STREAM, body=body, accept="application/jsonlines+json") as response,
         ):
-            chunks = self._in_time(response.iter_bytes())
-            yield from blocks(chunks, self._block_bytes, self._max_line_bytes)
+            self._open = response
+            try:
+                chunks = self._in_time(response.iter_bytes())
+                yield from blocks(chunks, self._block_bytes, self._max_line_bytes)
+            finally:
+                self._open = None
+
+    def _hang_up(self) -> None:
+        """Wake who reads ahead, or leaving would take as long as the server drips: closing alone wakes nobody."""
+        answer = self._open
+        if answer is None:
+            return
+        connection = answer.extensions["network_stream"].get_extra_info("socket")
+        if isinstance(connection, socket.socket):
+            with suppress(OSError):
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # the TLS layer's own is not for two threads
 
     def _in_time(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks, for half an hour: a server that drips would pass the read timeout for ever."""
