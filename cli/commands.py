@@ -32,6 +32,7 @@ from cli import (
     settings,
     state,
     status,
+    up,
     watch,
 )
 from cli.explain import explain
@@ -82,6 +83,7 @@ def options(
 
 runs.register(app)
 watch.register(app)
+up.register(app)
 server.register(app)
 app.add_typer(journal.app, name="journal")
 app.add_typer(history_app, name="history")
@@ -119,11 +121,13 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code. Every error has been told on stderr, without a secret."""
     try:
         code = app(args=list(arguments), standalone_mode=False, prog_name=PROGRAM)
-        return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, Abort):
         return _interrupted()
     except Exception as error:
         return _interrupted() if interruption.received() else _told(error)
+    if code == INTERRUPTED:  # what Typer makes of a KeyboardInterrupt; no command returns it
+        return _interrupted()
+    return code if isinstance(code, int) else 0
 
 
 def _interrupted() -> int:

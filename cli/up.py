@@ -1,0 +1,178 @@
+"""`up`, `down` and `logs`: Prefect's server with its UI, the deployments and a worker, as one command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import AsJson
+from cli.output import emit, note, say
+from cli.stopping import Stopping
+from engine.errors import DeletionSyncError, UsageError
+
+if TYPE_CHECKING:
+    from deployments.accounts import Account
+    from deployments.place import Place
+    from state.credentials import Credentials
+
+_DOWN_SECONDS = 15.0
+_LOOK_SECONDS = 0.2
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    for command in (up, down, logs):
+        app.command(command.__name__)(command)
+
+
+def up(
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="PORT", min=1, max=65535, help="Where the UI is; else 4200, or a free one."),
+    ] = None,
+    accounts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--account", metavar="DIRECTORY", help="The folder of a further account's .env. May be given several times."
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only look whether the one that runs works. Exit code 0: it does.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Bring up Prefect's server and UI, the schedules and a worker, and stay on.
+
+    Server and UI answer to this computer alone. Ctrl-C or `deletion-sync down` ends everything.
+    """
+    place = _place()
+    if check:
+        return _checked(place, as_json=as_json)
+    if as_json:
+        raise UsageError("--json is for --check.", "Leave it out, or add --check.")
+    from deployments import place as places
+    from deployments import ports, running
+    from deployments.supervisor import supervise
+
+    places.check_modules()
+    with running.alone(place):
+        known = _accounts(place, [Path.cwd(), *(accounts or [])])
+        free = ports.chosen(port)
+        note(f"Starting in {place.home.root}. Ctrl-C ends it. The first start takes half a minute.")
+        if port is None and free != ports.USUAL:
+            note(f"Port {ports.USUAL} is taken by another program, so this is at {free}.")
+        stopping = Stopping()
+        with stopping.heeded():
+            supervise(place, free, known[0].directory, os.environ, stopping.event, note)
+    if stopping.by == signal.SIGINT:
+        raise KeyboardInterrupt
+    return 0
+
+
+def down() -> int:
+    """End the `up` that runs, with its server and its worker."""
+    from deployments import processes, running
+
+    place = _place()
+    found = running.now_running(place)
+    if found is None:
+        note("deletion-sync is not up.")
+        return 0
+    if found.pid > 0:
+        os.kill(found.pid, signal.SIGTERM)
+    until = time.monotonic() + _DOWN_SECONDS
+    while running.now_running(place) is not None:
+        if time.monotonic() >= until:
+            raise DeletionSyncError(
+                f"It did not end within {_DOWN_SECONDS:.0f} s (pid {found.pid}).",
+                f"Kill it with `kill -9 {found.pid}`; the next `up` cleans up after it.",
+            )
+        time.sleep(_LOOK_SECONDS)
+    processes.end_leftovers([part.pid for part in found.parts.values()])
+    note("Down.")
+    return 0
+
+
+def logs(
+    count: Annotated[int, typer.Option("--lines", metavar="COUNT", min=0, help="How many of the last lines.")] = 100,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay on, and show each line as it comes.")] = False,
+) -> int:
+    """Show the log of `up`: what it, Prefect's server, the worker and the runs said."""
+    from deployments.log import followed, last
+
+    place = _place()
+    if not place.log.exists() and not follow:
+        raise UsageError("There is no log yet.", "Start with `deletion-sync up`.")
+    for line in last(place.log, count):
+        say(line)
+    if follow:
+        for line in followed(place.log, _waited):
+            say(line)
+    return 0
+
+
+def _waited() -> bool:
+    import sys
+
+    sys.stdout.flush()
+    time.sleep(_LOOK_SECONDS)
+    return False
+
+
+def _place() -> Place:
+    from deployments.place import Place
+    from state.home import Home
+
+    return Place(Home.locate(os.environ))
+
+
+def _checked(place: Place, *, as_json: bool) -> int:
+    from deployments.health import check
+
+    findings = check(place)
+    if as_json:
+        emit({finding.what: {"well": finding.well, "text": finding.text} for finding in findings})
+    else:
+        for finding in findings:
+            say(f"{'ok ' if finding.well else 'BAD'}  {finding.text}")
+    return 0 if all(finding.well for finding in findings) else DeletionSyncError.exit_code
+
+
+def _accounts(place: Place, directories: Sequence[Path]) -> list[Account]:
+    """Check and write down the accounts: the folder of the first one is where `up` was started.
+
+    Raises UsageError, StateError, and ServerError where a further account's server is needed and does not answer.
+    """
+    from deployments.accounts import Account, checked_credentials, save
+
+    found: list[Account] = []
+    for given in directories:
+        directory = given.expanduser().absolute()
+        credentials = checked_credentials(directory, os.environ, alone=len(directories) == 1)
+        for line in credentials.notes:
+            note(line)
+        further = bool(found)
+        found.append(
+            Account(directory, _partition_of(place, credentials), directory.name) if further else Account(directory)
+        )
+    if len({account.label for account in found}) < len(found):
+        raise UsageError(
+            "Two accounts have folders of the same name.", "Give the folders different names: deployments have them."
+        )
+    save(place.accounts, found)
+    return found
+
+
+def _partition_of(place: Place, credentials: Credentials) -> str:
+    from state import identity
+    from state.partition import activate
+    from tasks.opening import learn_identity
+
+    who = identity.cached(place.home, credentials) or learn_identity(place.home, credentials)
+    return activate(place.home, credentials.server_url, who.user_id, note, email=who.email).name

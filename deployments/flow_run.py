@@ -1,0 +1,85 @@
+"""`python -m deployments.flow_run`: one flow run, as the worker starts it, with the account's credentials at hand.
+
+Runs of one account wait for each other, whichever deployment they are of, so that the queue is seen in the UI. That
+is for the eye: the guarantee is the partition's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from deployments import accounts, lifeline
+from deployments.place import ACCOUNTS, check_modules
+from engine.errors import DeletionSyncError
+from tasks.opening import DEFAULT_PARTITION, find_partition
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+
+_LEASE_SECONDS = 60  # how long a slot outlives a run that was killed
+
+
+def main() -> None:
+    """Run the flow run that PREFECT__FLOW_RUN_ID names, and end as Prefect's engine does."""
+    lifeline.follow(os.environ)
+    check_modules()
+    flow_run = _asked_for()
+    partition = str(flow_run.parameters.get("partition", DEFAULT_PARTITION))
+    _use_credentials(partition)
+    with _one_at_a_time(partition, flow_run):
+        sys.argv = ["prefect.engine"]
+        runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+
+
+def _asked_for() -> FlowRun:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(UUID(os.environ["PREFECT__FLOW_RUN_ID"]))
+
+
+def _use_credentials(partition: str) -> None:
+    """Put the account's credentials where the flow looks first, in this process alone.
+
+    Where they cannot be had the flow looks for them itself, in the account's folder, and tells why.
+    """
+    from state.credentials import KEY, URL, load_credentials
+
+    known = os.environ.get(ACCOUNTS)
+    if known is None:
+        return
+    directory = accounts.directory_of(accounts.load(Path(known)), partition)
+    try:
+        found = load_credentials(os.environ, directory)
+    except DeletionSyncError:
+        os.chdir(directory)
+        return
+    os.environ[URL], os.environ[KEY] = found.server_url, found.api_key.get_secret_value()
+
+
+@contextlib.contextmanager
+def _one_at_a_time(partition: str, flow_run: FlowRun) -> Iterator[None]:
+    """Hold the account's limit in Prefect. Without a known account there is none: the flow then ends by itself."""
+    from prefect.client.orchestration import get_client
+    from prefect.concurrency.sync import concurrency
+    from prefect.logging.loggers import flow_run_logger
+
+    try:
+        name = find_partition(partition)[1].name
+    except DeletionSyncError:
+        yield
+        return
+    limit = f"deletion-sync {name}"
+    with get_client(sync_client=True) as client:
+        client.upsert_global_concurrency_limit_by_name(limit, 1)
+        if client.read_global_concurrency_limit_by_name(limit).active_slots:
+            flow_run_logger(flow_run).info("Another run of this account is on. This one waits for it.")
+    with concurrency(limit, lease_duration=_LEASE_SECONDS, strict=True, raise_on_lease_renewal_failure=False):
+        yield

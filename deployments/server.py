@@ -1,0 +1,40 @@
+"""`python -m deployments.server`: Prefect's own server and UI on loopback, behind our guard. `up` starts it."""
+
+from __future__ import annotations
+
+import os
+
+from deployments import lifeline
+from deployments.place import HOST
+
+_GRACE_SECONDS = 1
+
+
+def main() -> None:
+    """Serve until SIGTERM. The port is PREFECT_SERVER_API_PORT; deployments.place has every other setting."""
+    os.umask(0o077)
+    lifeline.follow(os.environ)
+
+    import uvicorn
+    from prefect.server.api import collections
+    from prefect.server.api.server import create_app
+    from prefect.settings import get_current_settings
+
+    from deployments.guard import guarded
+
+    # What the UI shows of Prefect's integrations comes from the copy that Prefect brings along, not from its site.
+    collections.KNOWN_VIEWS.update(dict.fromkeys(collections.KNOWN_VIEWS, ""))
+    port = get_current_settings().server.api.port
+    uvicorn.run(
+        guarded(create_app(final=True), port),
+        host=HOST,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+
+
+if __name__ == "__main__":
+    main()
