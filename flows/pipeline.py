@@ -16,7 +16,7 @@ from engine import plan
 from engine.errors import ConfirmationNeeded, DeletionSyncError, PartlyDone, RailTripped, UsageError
 from engine.policy import Verdict
 from engine.rails import QUIET, evaluate
-from state import journal, settings_file
+from state import journal, put_back, settings_file
 from state.db import reading, writing
 from state.legacy import import_legacy
 from state.lock import partition_lock
@@ -53,10 +53,12 @@ from tasks.opening import (
 from tasks.refs import Ref, RunRef
 from tasks.settle import settle
 from tasks.summary import ABORTED, FAILED, NOTHING, PARTLY, PLANNED, RESTORED, TRASHED, Summary, summarize
+from tasks.tidy import tidy
 
 Call = Callable[..., Any]  # call(step, *arguments) -> what the step returns
 
 PLAN_LASTS = timedelta(days=7)
+PUT_BACK = "The database is older than the last run: it was put back from a copy. Every quarantine begins anew."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def reconcile(call: Call, way: str, request: ReconcileRequest) -> Summary:
     home, partition = find_partition(request.partition)
     import_legacy(partition, clock.naive_now())
     with partition_lock(partition, "reconcile"):
+        notes = (PUT_BACK,) if put_back.heed(partition, clock.naive_now()) else ()
         with server_of(partition) as server:
             facts = ask_server(server)
             check_scopes(server, PLAN_SCOPES if request.dry_run else TRASH_SCOPES)
@@ -102,6 +105,7 @@ def reconcile(call: Call, way: str, request: ReconcileRequest) -> Summary:
             home, partition, flow="full", way=way, dry_run=request.dry_run,
             checksums_file=request.checksums_file, facts=facts, time_budget_seconds=request.time_budget_seconds,
         )  # fmt: skip
+        tidy(partition)
         context = open_context(run)
         with _failure_is_recorded(context):
             planned = _plan(call, run, context)
@@ -109,7 +113,7 @@ def reconcile(call: Call, way: str, request: ReconcileRequest) -> Summary:
                 return planned
             content, units = rails.read_plan(context.folder)
             if context.facts["dry_run"] or not units or not (request.applies_itself and _may_apply(context)):
-                return _planned(context, content)
+                return _planned(context, content, notes)
             return _apply_batches(call, run, context, planned, content)
 
 
@@ -121,6 +125,7 @@ def apply(call: Call, way: str, digest: str, partition_name: str = DEFAULT_PARTI
     """
     home, partition = find_partition(partition_name)
     with partition_lock(partition, "apply"):
+        put_back.heed(partition, clock.naive_now())
         run = RunRef(str(home.root), partition.name, approved_run(partition, digest))
         context = open_context(run)
         content, units = rails.read_plan(context.folder)
@@ -249,9 +254,9 @@ def _plan(call: Call, run: RunRef, context: Context) -> Ref | Summary:
     return planned
 
 
-def _planned(context: Context, content: dict[str, Any]) -> Summary:
+def _planned(context: Context, content: dict[str, Any], notes: tuple[str, ...]) -> Summary:
     counts = _counts(context, content)
-    notes = (*enumerate.changes_told(context), *read_json(context.folder / fetch_server_assets.FACTS)["notes"])
+    notes = (*notes, *enumerate.changes_told(context), *read_json(context.folder / fetch_server_assets.FACTS)["notes"])
     if context.facts["forced_dry_run"]:
         notes = ("This was the first run here, so nothing was trashed: it was a dry run.", *notes)
     if counts["held"]:

@@ -95,9 +95,14 @@ class Context:
                 "No local library is registered.",
                 "Add one with `deletion-sync library add FOLDER`, or give --local-checksums-file FILE.",
             )
-        found |= {
-            row.library_id: open_library(row.library_id, row.kind, row.label, json.loads(row.config)) for row in rows
-        }
+        for row in rows:
+            library = open_library(row.library_id, row.kind, row.label, json.loads(row.config))
+            if not library.has_change_log:
+                raise UsageError(
+                    f"“{row.label}” tells only what it holds now, not what left it: nothing can be concluded from it.",
+                    f"Remove it with `deletion-sync library remove {row.label}`.",
+                )
+            found[row.library_id] = library
         return found
 
     @contextmanager

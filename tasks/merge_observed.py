@@ -15,7 +15,7 @@ from engine.collapse import losses
 from engine.memory import memory
 from engine.policy import LocalFacts, Loss, RailFacts, Verdict
 from engine.rails import QUIET, evaluate_local
-from state import hash_cache, journal
+from state import hash_cache, journal, put_back
 from state.db import replay_exclusions, writing
 from state.libraries import clear_accepted_losses, registered, save_token
 from state.runs import HISTORY_LOST, set_fact
@@ -70,6 +70,7 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
             strictness=context.settings.deletionStrictness,
         )
         apply_local_changes(con, facts)
+        merges = put_back.count_merge(con)
         if facts.complete and facts.change_log:
             for library_id, token in listed["tokens"].items():
                 save_token(con, library_id, token, facts.now)
@@ -79,6 +80,7 @@ def merge_observed(run: RunRef, local: Ref) -> Ref:
         path = context.folder / MEMORY
         memory(con, facts).write_parquet(str(path), compression="zstd")
         path.chmod(0o600)
+    put_back.mark(context.partition, merges)
     write_json(
         context.folder / FACTS,
         {
