@@ -20,7 +20,6 @@ from pydantic import SecretStr
 from engine.errors import UsageError
 from server import errors
 from server.http import Transport
-from server.shapes import Version
 from server.stream_errors import (
     MissingScope,
     SessionExpired,
@@ -33,7 +32,7 @@ from server.stream_errors import (
 )
 from server.stream_parse import Batch, Parsed, parse
 
-__all__ = ["MAX_ACKS", "Batch", "SyncStream", "asset_types", "translated"]
+__all__ = ["MAX_ACKS", "Batch", "SyncStream", "translated"]
 
 STREAM, ACKS = "/api/sync/stream", "/api/sync/ack"
 MAX_ACKS = 1000
@@ -41,15 +40,7 @@ BLOCK_BYTES = 16 * 2**20
 MAX_SECONDS = 30 * 60  # spec, Limits: stream request timeout
 MAX_LINE_BYTES = 100 * 2**20
 _SEARCH_INSTEAD = "This run lists by search instead."
-
-
-MINIMUM = (2, 0)  # spec, Versioning 5: the first server version whose change stream is used
-VERIFIED = (3, 1)  # the newest one that it was tried on; of a newer major version nothing is assumed
-
-
-def asset_types(version: Version) -> tuple[str, ...]:
-    """What to ask this server for. A 3.x refuses V1, and hangs when it is asked for together with another type."""
-    return ("AssetsV1",) if version.major < 3 else ("AssetsV2",)
+_SIGN_IN = "Sign in again with `deletion-sync login`."
 
 
 class SyncStream:
@@ -240,9 +231,9 @@ def translated() -> Iterator[None]:
 def _sync_error(error: errors.ServerError) -> SyncError:
     said = error.server_message
     if error.status == 401:
-        return SessionExpired("The server does not know the session any more.", "Sign in again.", 401, said)
+        return SessionExpired("The server does not know the session any more.", _SIGN_IN, 401, said)
     if error.status == 403 and "api key" in said.lower():
-        return SessionRequired("The change stream takes a session, not an API key.", "Sign in.", 403, said)
+        return SessionRequired("The change stream takes a session, not an API key.", _SIGN_IN, 403, said)
     if error.status == 400:
         return TypeRefused(error.what, "Check that the server's version is supported.", 400, said)
     return StreamUnavailable(error.what, error.next_step or _SEARCH_INSTEAD, error.status, said)

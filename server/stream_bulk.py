@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from server.stream_types import ASSETS, DELETE
+
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
@@ -39,8 +41,8 @@ CREATE MACRO is_whole(x) AS regexp_matches(x::VARCHAR, '^[0-9]{{1,9}}$');
 _EVENTS = f"""
 WITH events AS (
     SELECT type AS kind, ack, data AS d,
-           ack IS NOT NULL AND kind IN ('AssetV1', 'AssetV2') AS shows,
-           ack IS NOT NULL AND kind = 'AssetDeleteV1' AS ends
+           ack IS NOT NULL AND kind IN {ASSETS} AS shows,
+           ack IS NOT NULL AND kind = '{DELETE}' AS ends
     FROM read_json($path, format = 'newline_delimited', columns = {_COLUMNS}, compression = 'none',
                    maximum_object_size = {MAX_LINE_BYTES})
 )

@@ -8,8 +8,10 @@ SyncError                exit 1   carries the status (None: no answer) and what 
 ├── StreamUnavailable             no answer, a timeout, 5xx, or something else answered
 ├── StreamBroken                  a line that is no JSON, or too long
 ├── StreamDataError               an event's data is not what its type says
+├── StreamUnknown                 it shows assets in a form that is not known here
 ├── StreamIncomplete              the stream ended without SyncCompleteV1
 ├── StreamForeign                 the stream shows another account's assets
+├── StreamDrifted                 what it told is not what the server counts
 ├── ResetAgain                    the server asked for a second reset in one run
 └── SignInRefused                 the e-mail or the password is wrong
 
@@ -68,12 +70,20 @@ class StreamDataError(SyncError):
     """An event's data does not match its type (spec, Stream handling rules 5)."""
 
 
+class StreamUnknown(SyncError):
+    """The stream tells of assets under a type that is not known here, so what it says of them would be missed."""
+
+
 class StreamIncomplete(SyncError):
     """The stream ended without SyncCompleteV1, so it was cut short (lesson 44)."""
 
 
 class StreamForeign(SyncError):
     """The session belongs to another account than the state."""
+
+
+class StreamDrifted(SyncError):
+    """Even from the start, the stream does not tell of as many assets as the server counts."""
 
 
 class ResetAgain(SyncError):

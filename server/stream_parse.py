@@ -21,12 +21,10 @@ from engine.relations import TIME
 from server import stream_bulk
 from server.rows import VISIBILITIES
 from server.stream_errors import StreamBroken, StreamDataError, SyncError
+from server.stream_types import ACK, ASSETS, COMPLETE, DELETE, RESET
 
 log = logging.getLogger("deletion_sync.server")
 
-ASSET_TYPES = ("AssetV1", "AssetV2")
-DELETE, COMPLETE, RESET, ACK = "AssetDeleteV1", "SyncCompleteV1", "SyncResetV1", "SyncAckV1"
-KNOWN = (*ASSET_TYPES, DELETE, COMPLETE, RESET, ACK)
 BULK_BYTES = 64 * 2**10  # of a shorter block the lines are read before a database would have begun
 
 # What a batch says of assets; ``position`` orders upserts and deletes among each other.
@@ -186,7 +184,7 @@ def _envelope(line: bytes) -> dict[str, Any]:
     if not isinstance(ack, str | None):
         raise ValueError("has an ack that is no text")
     kind = event["type"]
-    if ack is None or kind not in (*ASSET_TYPES, DELETE):
+    if ack is None or kind not in (*ASSETS, DELETE):
         return {"type": kind, "ack": ack, "data": None}
     data = event.get("data")
     if not isinstance(data, dict):
@@ -232,7 +230,7 @@ def _checked(events: pa.Table) -> tuple[pa.Table, pa.Table, tuple[int, str] | No
     """UPSERTS and DELETES of the events; and the first row whose data is wrong, with what is wrong."""
     position = pa.array(range(len(events)), pa.int64())
     told = pc.is_valid(events["ack"])  # an event without ack is ignored (rule 3)
-    upserts, wrong = _upserts(events, position, pc.and_(told, pc.is_in(events["type"], pa.array(ASSET_TYPES))))
+    upserts, wrong = _upserts(events, position, pc.and_(told, pc.is_in(events["type"], pa.array(ASSETS))))
     deletes, wrong_too = _deletes(events, position, pc.and_(told, pc.equal(events["type"], DELETE)))
     found = [one for one in (wrong, wrong_too) if one is not None]
     return upserts, deletes, min(found) if found else None

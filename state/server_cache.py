@@ -1,6 +1,6 @@
 """The server-asset cache of a partition: what the change stream told, and how far it was read (spec, item 15).
 
-It is only a cache: a damaged file, or one of another version, is set aside and a new one begun. What the stream says
+It is only a cache: a damaged file, or one of another version, is removed and a new one begun. What the stream says
 is read elsewhere. Every change of a batch is appended, whatever the table's size (lesson 65); what it supersedes is
 removed once, when the stream is complete.
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from engine.relations import SERVER
-from state.duck import built, lock_of, opened, set_aside_database, transaction
-from state.errors import StateCorrupt, StateError, StateTooNew
+from state.duck import built, lock_of, opened, transaction
+from state.errors import StateCorrupt, StateError, StateUnwritable
 from state.files import ensure_folder, writing_to
 from state.partition import Partition
 
@@ -96,6 +96,13 @@ FROM assets
 WHERE owner_id = $owner AND visibility <> 'locked'
 """
 
+# What the server counts too: untrashed assets in timeline and archive, whatever library they are in.
+COUNTS = """
+SELECT count(*) FILTER (type = 'image'), count(*) FILTER (type = 'video'), count(*)
+FROM assets
+WHERE owner_id = $owner AND NOT is_trashed AND visibility IN ('timeline', 'archive')
+"""
+
 
 class Changes(Protocol):
     """A batch of the stream: upserts and deletes with their ``position`` from 0 to ``events`` - 1, and the last
@@ -145,27 +152,37 @@ class ServerCache:
 def server_cache(partition: Partition) -> Iterator[ServerCache]:
     """The partition's cache, made if missing, and nobody else's until the block ends.
 
-    A file that is damaged, or of another version, is set aside and a new one begun. Damage that shows only in use
-    raises StateCorrupt, and the file is set aside then. Raises StateError, and PartitionBusy after 10 seconds.
+    A file that cannot be opened, or is of another version, is removed and a new one begun, which the log says. Whatever
+    DuckDB stumbles over in use is a StateError; after damage the file is removed. Raises StateError, and PartitionBusy
+    after 10 seconds.
     """
+    import duckdb
+
     if partition.user_id is None:
         raise StateError("It is not known yet whose photos these are.", "Run `deletion-sync verify` first.")
     path = partition.path / FILE
     ensure_folder(partition.path)
     with lock_of(path, shared=False):
         if path.exists() and not _sound(path):
-            _log.warning("The server cache cannot be used and is set aside as %s.", set_aside_database(path).name)
-        if not path.exists():
-            with built(path) as con, transaction(con):
-                con.execute(SCHEMA)
-                _note(con, version=VERSION, generation=0, sequence=0, settled=0)
+            _remove(path)
+            _log.warning("The server cache could not be used and is begun anew from the server: %s.", path.name)
         try:
+            if not path.exists():
+                with built(path) as con, transaction(con):
+                    con.execute(SCHEMA)
+                    _note(con, version=VERSION, generation=0, sequence=0, settled=0)
             with opened(path, _ADVICE, read_only=False) as con:
                 con.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
                 yield ServerCache(path, partition.user_id, con)
         except StateCorrupt:
-            set_aside_database(path)
+            _remove(path)
             raise
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.InterruptException) or "KeyboardInterrupt" in str(error):
+                raise  # Ctrl-C is no error of the cache's
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                _remove(path)
+            raise StateError(f"{path} cannot be used now ({type(error).__name__}).", _ADVICE) from error
 
 
 def facts(cache: ServerCache) -> Facts:
@@ -262,6 +279,12 @@ def server_rows(cache: ServerCache, path: Path) -> int:
     return rows
 
 
+def counts(cache: ServerCache) -> tuple[int, int, int]:
+    """Images, videos, and assets of any type that are untrashed and in timeline or archive, as the server counts."""
+    ((images, videos, total),) = cache.con.execute(COUNTS, {"owner": cache.owner_id}).fetchall()
+    return images, videos, total
+
+
 def _finish(con: duckdb.DuckDBPyConnection) -> None:
     """The end of a stream: one row per asset, and after a full replay only those that it showed."""
     known = _facts(con)
@@ -321,13 +344,22 @@ def _any(con: duckdb.DuckDBPyConnection, table: str) -> bool:
 
 
 def _sound(path: Path) -> bool:
-    """Whether the file opens, and is a cache of this version."""
+    """Whether the file opens, and is a cache of this version. Raises StateUnwritable for a full disk."""
     import duckdb
 
     try:
         with opened(path, _ADVICE, read_only=False) as con:
             found = con.execute("SELECT value FROM facts WHERE key = 'version'").fetchall()
             columns = con.execute("SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal").fetchall()
-    except (StateCorrupt, StateTooNew, duckdb.CatalogException):
+    except StateUnwritable:
+        raise
+    except (StateError, duckdb.Error):
         return False
     return found == [(VERSION,)] and set(columns) == COLUMNS
+
+
+def _remove(path: Path) -> None:
+    """With its write-ahead log, which must not be replayed into the next one. Raises StateUnwritable."""
+    with writing_to(path):
+        path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
+        path.unlink(missing_ok=True)

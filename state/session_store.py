@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ SERVICE = "deletion-sync"
 FILE = "session.json"
 # What stands for "no keyring", or keeps secrets as plain text.
 _NO_KEYRINGS = ("keyring.backends.fail", "keyring.backends.null", "keyrings.alt")
+_TOKEN = re.compile(r"[!-~]+")  # nothing else can be in a header
 _UNLOCK = "Unlock the system's keyring, and run it again."
 
 
@@ -73,13 +75,12 @@ def get(partition: Partition) -> StoredSession | None:
 def clear(partition: Partition) -> None:
     """Forget the session, wherever it is kept. Raises PartlyDone naming what failed (lesson 49)."""
     failures = []
-    keyring = _keyring()
-    if keyring is not None:
-        try:
-            if keyring.get_password(SERVICE, partition.name) is not None:
-                keyring.delete_password(SERVICE, partition.name)
-        except Exception as error:
-            failures.append(f"The system's keyring did not let go of it ({type(error).__name__}).")
+    try:
+        keyring = _keyring()
+        if keyring is not None and keyring.get_password(SERVICE, partition.name) is not None:
+            keyring.delete_password(SERVICE, partition.name)
+    except Exception as error:
+        failures.append(f"The system's keyring did not let go of it ({type(error).__name__}).")
     try:
         _remove_file(partition)
     except DeletionSyncError as error:
@@ -100,10 +101,12 @@ def _session(text: str | bytes) -> StoredSession:
     with contextlib.suppress(ValueError, KeyError, TypeError):
         found = json.loads(text)
         user_id, email, token = found["user_id"], found["email"], found["token"]
-        if all(isinstance(value, str) for value in (user_id, email, token)):
+        if all(isinstance(value, str) for value in (user_id, email, token)) and _TOKEN.fullmatch(token):
             return StoredSession(user_id, email, SecretStr(token))
     # ``from None``, and no excerpt: it may hold the token.
-    raise StateCorrupt("The stored session is not what was kept.", "Sign out, and sign in again.") from None
+    raise StateCorrupt(
+        "The stored session is not what was kept.", "Sign in again with `deletion-sync login`."
+    ) from None
 
 
 def _keyring() -> Any:
@@ -112,6 +115,8 @@ def _keyring() -> Any:
         backend = importlib.import_module("keyring").get_keyring()
     except ImportError:
         return None
+    except Exception as error:  # a backend that is there and cannot begin
+        raise StateUnreadable(f"The system's keyring cannot be used ({type(error).__name__}).", _UNLOCK) from None
     candidates = [backend, *getattr(backend, "backends", ())]  # one that chains others has them in its order
     chained = hasattr(backend, "backends")
     return next((one for one in candidates[chained:] if not type(one).__module__.startswith(_NO_KEYRINGS)), None)

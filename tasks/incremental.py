@@ -5,19 +5,25 @@ How one sync goes is in tasks.server_changes. Whatever stops it, the run lists b
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from engine.errors import DeletionSyncError
 from server import session
 from server.client import PhotoServer
+from server.errors import ServerError
 from server.shapes import Version
-from server.stream import MINIMUM, VERIFIED, SyncStream, asset_types
+from server.stream import SyncStream
 from server.stream_errors import SessionExpired, SyncError
-from state import server_cache, session_store
+from server.stream_types import asset_types, unfit
+from state import server_cache, session_store, settings_file
 from state.db import writing
-from state.errors import StateError
+from state.errors import StateCorrupt, StateError
 from state.partition import Partition
 from state.runs import STREAM_NOTICE, clear_fact, set_fact
 from state.session_store import StoredSession
@@ -40,51 +46,43 @@ def write_from_stream(context: Context, server: PhotoServer, path: Path) -> Stre
     """Bring the partition's server cache up to date and write engine.relations.SERVER of it to ``path``.
 
     Without a session, or with useIncrementalServerSync off, nothing is tried and nothing is said. Raises nothing that
-    a search can do without; ServerError of the search that seeds an empty cache.
+    a search can do without; ServerError of what is asked with the API key, which a search needs too.
     """
     if not context.settings.useIncrementalServerSync:
+        _notice(context.partition, None)
         return Streamed()
     try:
         stored = session_store.get(context.partition)
         if stored is None:
             return Streamed()
         version = Version(*(int(number) for number in context.facts["server"]["version"].split(".")))
-        unfit = unfit_version(version)
-        if unfit is not None:
-            return _searched(context, unfit)
+        reason = unfit(version)
+        if reason is not None:
+            return _searched(context, reason)
         with (
             server_cache.server_cache(context.partition) as cache,
             SyncStream(context.partition.server_url, stored.token) as stream,
         ):
-            outcome = server_changes.sync(
+            outcome = server_changes.checked_sync(
                 stream,
                 cache,
                 lambda: server.fetch_assets(context.user_id, progress=progress.report),
+                server.statistics,
                 asset_types(version),
                 clock.naive_now,
                 progress.report,
             )
             rows = server_cache.server_rows(cache, path)
+    except ServerError:
+        raise
     except SessionExpired as error:
-        session_store.clear(context.partition)  # said once: the next run finds none (lesson 35)
-        return _searched(context, f"{error} Sign in again with `deletion-sync login`.")
-    except (SyncError, StateError) as error:
+        with _best_effort("The session that has expired could not be forgotten here"):
+            session_store.clear(context.partition)  # said once: the next run finds none (lesson 35)
         return _searched(context, str(error))
-    with writing(context.partition) as con:
-        clear_fact(con, STREAM_NOTICE)
+    except DeletionSyncError as error:
+        return _searched(context, str(error))
+    _notice(context.partition, None)
     return Streamed(rows, (), outcome.events)
-
-
-def unfit_version(version: Version) -> str | None:
-    """Why the change stream of a server of this version is not used; None: it is (spec, Versioning 5)."""
-    if (version.major, version.minor) < MINIMUM:
-        return f"The server is {version}; its change stream is used from {MINIMUM[0]}.{MINIMUM[1]} on."
-    if version.major > VERIFIED[0]:
-        return (
-            f"The server is {version}; its change stream is known up to {VERIFIED[0]}.{VERIFIED[1]}. "
-            "A newer deletion-sync may know this one."
-        )
-    return None
 
 
 def sign_in(partition: Partition, given: session.Session) -> str:
@@ -93,17 +91,21 @@ def sign_in(partition: Partition, given: session.Session) -> str:
     A session that is not kept is ended on the server.
     """
     if given.user_id != partition.user_id:
-        _end(partition, given)
+        _end(partition, given.token)
         raise SyncError(
             "That is another account than the one of the API key.", "Sign in with the account that the API key is of."
         )
+    former = None
+    with contextlib.suppress(StateError):  # what cannot be read is replaced all the same
+        former = session_store.get(partition)
     try:
         place = session_store.put(partition, StoredSession(given.user_id, given.email, given.token))
     except DeletionSyncError:
-        _end(partition, given)
+        _end(partition, given.token)
         raise
-    with writing(partition) as con:
-        clear_fact(con, STREAM_NOTICE)
+    if former is not None and former.token.get_secret_value() != given.token.get_secret_value():
+        _end(partition, former.token)
+    _notice(partition, None)
     return place
 
 
@@ -112,23 +114,62 @@ def sign_off(partition: Partition) -> bool:
 
     It is forgotten here also when the server cannot be told: SyncError says so.
     """
-    stored = session_store.get(partition)
+    stored = None
+    with contextlib.suppress(StateCorrupt):  # that one can be told to nobody
+        stored = session_store.get(partition)
     session_store.clear(partition)
+    _notice(partition, None)
     if stored is None:
         return False
     session.logout(partition.server_url, stored.token)
     return True
 
 
-def _end(partition: Partition, given: session.Session) -> None:
+def end_session(partition: Partition) -> None:
+    """End the session on the server as well as may be; to forget it here is the caller's. Raises nothing."""
+    stored = None
+    with contextlib.suppress(StateError):
+        stored = session_store.get(partition)
+    if stored is not None:
+        _end(partition, stored.token)
+
+
+def standing(partition: Partition) -> str:
+    """Whether runs can ask for changes only, in a few words, and how they could. The server is not asked."""
+    if not settings_file.load(partition).useIncrementalServerSync:
+        return "switched off; `deletion-sync settings set useIncrementalServerSync true` switches them on"
     try:
-        session.logout(partition.server_url, given.token)
-    except SyncError as error:
-        _log.warning("The session that was not kept could not be ended on the server: %s", error.what)
+        stored = session_store.get(partition)
+    except StateError as error:
+        return f"not possible now: {error}"
+    if stored is None:
+        return "not signed in; `deletion-sync login` makes runs ask for what changed only"
+    return f"signed in as {stored.email}" if stored.email else "signed in"
+
+
+def _end(partition: Partition, token: SecretStr) -> None:
+    with _best_effort("A session that is not kept any more could not be ended on the server"):
+        session.logout(partition.server_url, token)
+
+
+def _notice(partition: Partition, why: str | None) -> None:
+    """What `status` shows as the reason of slower runs; None: nothing. No run fails for it."""
+    with _best_effort("Why this run lists by search could not be noted for `status`"), writing(partition) as con:
+        if why is None:
+            clear_fact(con, STREAM_NOTICE)
+        else:
+            set_fact(con, STREAM_NOTICE, why)
+
+
+@contextlib.contextmanager
+def _best_effort(failure: str) -> Iterator[None]:
+    try:
+        yield
+    except DeletionSyncError as error:
+        _log.warning("%s: %s", failure, error)
 
 
 def _searched(context: Context, why: str) -> Streamed:
     """The run lists by search; `status` shows the reason until a stream works or a person signs in again."""
-    with writing(context.partition) as con:
-        set_fact(con, STREAM_NOTICE, why)
+    _notice(context.partition, why)
     return Streamed(notes=(f"Listed by search, not from the change stream. {why}",))

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from engine.errors import UsageError
 from server.session import login, logout
 from server.shapes import Version
-from server.stream import SyncStream, asset_types
+from server.stream import SyncStream
 from server.stream_errors import (
     MissingScope,
     SessionExpired,
@@ -29,6 +29,7 @@ from server.stream_errors import (
     SyncError,
     TypeRefused,
 )
+from server.stream_types import BY_MAJOR, KNOWN, MINIMUM, VERIFIED, asset_types, unfit, unknown_of_assets
 from tests.server.client_support import bare_server, reply
 from tests.server.test_stream_rules import COMPLETE, ids, upsert
 
@@ -169,9 +170,22 @@ def test_acks_that_are_none_are_not_believed() -> None:
         stream.acks()
 
 
-def test_each_version_is_asked_for_its_own_type() -> None:
+def test_each_version_is_asked_for_its_own_type_and_none_that_the_table_does_not_have() -> None:
     assert asset_types(Version(2, 7, 5)) == ("AssetsV1",)
-    assert asset_types(Version(3, 0, 0)) == asset_types(Version(4, 1, 0)) == ("AssetsV2",)
+    assert asset_types(Version(3, 0, 0)) == asset_types(Version(3, 9, 0)) == ("AssetsV2",)
+    for major in range(9):
+        assert (unfit(Version(major, 0, 0)) is None) == (major in BY_MAJOR)
+    assert MINIMUM[0] == min(BY_MAJOR) and VERIFIED[0] == max(BY_MAJOR)
+
+
+def test_only_an_unknown_form_of_assets_is_one_to_stop_at() -> None:
+    others = ["AssetExifV1", "AssetFaceV2", "AssetHologramV9", "PartnerAssetV2", "UserV1", "assetv9", "XAssetV9"]
+    assert unknown_of_assets([*KNOWN, *others]) == []
+    assert unknown_of_assets(["AssetV3", *KNOWN, "AssetDeleteV2", "AssetV10"]) == [
+        "AssetDeleteV2",
+        "AssetV10",
+        "AssetV3",
+    ]
 
 
 SIGNED_IN = {

@@ -230,7 +230,7 @@ def test_two_assets_of_one_checksum_are_two_rows(partition: Partition) -> None:
 
 
 @pytest.mark.parametrize("damage", ["garbage", "cut", "another database", "another version"])
-def test_a_damaged_cache_is_set_aside_and_begun_anew(partition: Partition, damage: str) -> None:
+def test_a_damaged_cache_is_removed_and_begun_anew(partition: Partition, damage: str) -> None:
     with server_cache.server_cache(partition) as cache:
         server_cache.apply(cache, batch([(1, 1)], complete=True), NOW)
         path = cache.path
@@ -247,11 +247,11 @@ def test_a_damaged_cache_is_set_aside_and_begun_anew(partition: Partition, damag
         assert server_cache.is_empty(cache)
         server_cache.apply(cache, batch([(2, 1)], complete=True), NOW)
         assert rows(cache) == expected([(2, 1)])
-    assert [found.name for found in path.parent.glob("*damaged*")] == ["server-cache.duckdb.damaged-1"]
+    assert not list(path.parent.glob("*damaged*")), "it is only a cache, and may be large"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_damage_that_shows_in_use_is_set_aside_then(partition: Partition) -> None:
+def test_damage_that_shows_in_use_is_removed_then(partition: Partition) -> None:
     with pytest.raises(StateCorrupt), server_cache.server_cache(partition) as cache:
         raise StateCorrupt("It does not hold what was written to it.")
     assert not cache.path.exists()

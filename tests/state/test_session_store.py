@@ -130,9 +130,25 @@ def test_lesson_48_a_locked_keyring_is_not_a_missing_session(partition: Partitio
         assert type(refused.value) is kind and TOKEN not in repr(refused.value)
 
 
+def test_lesson_48_a_keyring_that_cannot_begin_is_not_a_missing_session(
+    partition: Partition, keyrings: Keyrings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    session_store.put(partition, SESSION)
+    monkeypatch.delitem(sys.modules, "keyring")
+    keyrings.install("real_backend")
+    (keyrings.folder / "keyring" / "__init__.py").write_text("def get_keyring(): raise RuntimeError('no bus')")
+    with pytest.raises(StateUnreadable):
+        session_store.get(partition)
+    with pytest.raises(PartlyDone):
+        session_store.clear(partition)
+    assert not (partition.path / session_store.FILE).exists(), "the other place is cleared all the same"
+
+
 @pytest.mark.usefixtures("no_keyring")
 def test_lesson_48_a_broken_file_is_not_a_missing_session(partition: Partition) -> None:
-    for content in (TOKEN, "{}", f'{{"user_id":1,"email":"","token":"{TOKEN}"}}', "[]"):
+    no_header = [f'{{"user_id":"{USER}","email":"","token":"{TOKEN}{end}"}}' for end in (r"\n", r"\u0000", " ", "é")]
+    for content in (*no_header, TOKEN, "{}", f'{{"user_id":1,"email":"","token":"{TOKEN}"}}', "[]"):
         (partition.path / session_store.FILE).write_text(content)
         with pytest.raises(StateCorrupt) as refused:
             session_store.get(partition)

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from engine.relations import SERVER
 from server.session import login, logout
 from server.simulator.spoiling import NOT_JSON, UNKNOWN_TYPE, WITHOUT_ACK, WRONG_DATA, StreamFault
-from server.stream import SyncStream, asset_types
+from server.stream import SyncStream
 from server.stream_errors import (
     ResetAgain,
     SessionExpired,
@@ -27,8 +27,10 @@ from server.stream_errors import (
     StreamForeign,
     StreamIncomplete,
     StreamUnavailable,
+    StreamUnknown,
     SyncError,
 )
+from server.stream_types import asset_types
 from state import server_cache
 from state.errors import StateError
 from state.home import Home
@@ -260,6 +262,48 @@ def test_what_the_client_does_not_know_changes_nothing(tmp_path: Path, version: 
         here.world.add("next", 1)
         here.sync()
         assert here.same()
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["AssetV9", "AssetDeleteV2"])
+def test_assets_told_of_in_an_unknown_form_make_the_stream_no_basis(tmp_path: Path, version: str, kind: str) -> None:
+    line = f'{{"type":"{kind}","data":{{}},"ack":"{kind}|01a1fb7e-0000-7000-8000-000000000000"}}'.encode()
+    with side(tmp_path, version) as here:
+        _lived(here)
+        here.world.sim.faults.add_stream(StreamFault(insert={-1: line}))
+        with pytest.raises(StreamUnknown, match=kind):
+            here.sync()
+        with pytest.raises(StateError, match="not complete"):
+            here.rows()
+        assert not any(kind in str(ack) for ack in here.world.sim.changes.checkpoints.values())
+        here.sync()
+        assert here.same()
+
+
+def test_a_cursor_that_the_server_cannot_read_is_begun_anew_by_the_next_sync(tmp_path: Path) -> None:
+    with side(tmp_path) as here:
+        ids = _lived(here)
+        here.sync()
+        here.world.sim.purge(ids[0])
+        with server_cache.server_cache(here.partition) as cache:
+            cache.con.execute("UPDATE acks SET ack = 'AssetV2|no position' WHERE type = 'AssetV2'")
+        with pytest.raises(StreamUnavailable) as refused:
+            here.sync()
+        assert refused.value.status == 500
+        assert not here.sync().seeded
+        assert here.same() and not here.acks_differ()
+
+
+def test_a_position_that_the_server_refuses_is_begun_anew_at_once(tmp_path: Path) -> None:
+    with side(tmp_path) as here:
+        ids = _lived(here)
+        here.sync()
+        here.world.sim.purge(ids[0])
+        here.world.sim.faults.add("POST", "/api/sync/ack", status=400)
+        with server_cache.server_cache(here.partition) as cache:
+            cache.con.execute("UPDATE acks SET ack = 'AssetV2|other' WHERE type = 'AssetV2'")
+        here.sync()
+        assert here.same() and not here.acks_differ()
 
 
 def test_a_new_session_goes_on_where_the_cache_is(tmp_path: Path) -> None:
