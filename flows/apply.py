@@ -13,7 +13,8 @@ from prefect import flow  # noqa: E402
 from pydantic import Field  # noqa: E402
 
 from flows import pipeline, prefect_way  # noqa: E402
-from flows.report import final_state, show_summary  # noqa: E402
+from flows.naming import apply_name  # noqa: E402
+from flows.report import run_and_show  # noqa: E402
 from tasks.opening import DEFAULT_PARTITION  # noqa: E402
 
 
@@ -23,7 +24,7 @@ class Confirm(StrEnum):
     TRASH = "yes, move the photos of this plan to the server's trash"
 
 
-@flow(name="apply", retries=0, persist_result=False)
+@flow(name="apply", flow_run_name=apply_name, retries=0, persist_result=False)
 def apply(
     plan_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")],
     confirm: Confirm,
@@ -37,6 +38,4 @@ def apply(
         partition: Which server and account, as for `reconcile`.
     """
     assert confirm is Confirm.TRASH
-    summary = pipeline.apply(prefect_way.call, prefect_way.WAY, plan_digest, partition)
-    show_summary(summary, partition)
-    return final_state(summary)
+    return run_and_show(partition, lambda: pipeline.apply(prefect_way.call, prefect_way.WAY, plan_digest, partition))

@@ -22,6 +22,7 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 from prefect.tasks import exponential_backoff  # noqa: E402
 
 from engine.errors import DeletionSyncError, PartitionBusy  # noqa: E402
+from flows import telling  # noqa: E402
 from server.errors import RateLimited, ServerFault, ServerUnreachable  # noqa: E402
 from tasks import progress  # noqa: E402
 from tasks.context import open_context, run_folder  # noqa: E402
@@ -40,6 +41,12 @@ PASSING = (ServerUnreachable, ServerFault, RateLimited, PartitionBusy)
 def call(step: Step, *arguments: Any) -> Any:
     """Run a step as a task run. What the cache has of a pure step is brought into this run's folder."""
     progress.report(step.name, 0, None)
+    result = _called(step, *arguments)
+    telling.log(telling.step_line(step.name, result))
+    return result
+
+
+def _called(step: Step, *arguments: Any) -> Any:
     if step.rule_version is None:
         return task_of(step)(*arguments)
     run: RunRef = arguments[0]

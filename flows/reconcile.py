@@ -13,11 +13,12 @@ from prefect import flow  # noqa: E402
 from pydantic import Field  # noqa: E402
 
 from flows import pipeline, prefect_way  # noqa: E402
-from flows.report import final_state, show_summary  # noqa: E402
+from flows.naming import reconcile_name  # noqa: E402
+from flows.report import run_and_show  # noqa: E402
 from tasks.opening import DEFAULT_PARTITION  # noqa: E402
 
 
-@flow(name="reconcile", retries=0, persist_result=False)
+@flow(name="reconcile", flow_run_name=reconcile_name, retries=0, persist_result=False)
 def reconcile(
     partition: Annotated[str, Field(min_length=1, max_length=300)] = DEFAULT_PARTITION,
     dry_run: bool = True,
@@ -39,6 +40,4 @@ def reconcile(
             Leave it empty for the setting hashTimeBudgetSeconds.
     """
     request = pipeline.ReconcileRequest(partition, dry_run, local_checksums_file, applies_itself, time_budget_seconds)
-    summary = pipeline.reconcile(prefect_way.call, prefect_way.WAY, request)
-    show_summary(summary, partition)
-    return final_state(summary)
+    return run_and_show(partition, lambda: pipeline.reconcile(prefect_way.call, prefect_way.WAY, request))

@@ -1,19 +1,67 @@
-"""What a Prefect run shows a person: the summary artifact and a final state that says what happened."""
+"""What a Prefect run shows a person: the summary artifact, and a final state that says what happened."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import quote
 
 from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 
+from engine.errors import DeletionSyncError
+from engine.runs import tag_name
+from flows import telling
+from flows.pictures import picture_cells
+from state.partition import Partition
 from tasks.context import run_folder
 from tasks.files import quoted
 from tasks.opening import find_partition
-from tasks.summary import ABORTED, FAILED, NOTHING, PARTLY, PLANNED, Summary
+from tasks.summary import ABORTED, FAILED, NOTHING, PARTLY, PLANNED, RESTORED, TRASHED, Summary
 
+KEY = "summary"
 ROWS = 100  # more than this makes the page slow
+
+# An outcome's heading: the first thing that a person reads of a run.
+HEADINGS = {
+    NOTHING: "Nothing to do",
+    PLANNED: "Planned: your review is needed",
+    TRASHED: "Moved to the server's trash",
+    PARTLY: "Done in part",
+    FAILED: "Failed",
+    RESTORED: "Brought back",
+}
+FIGURES = {
+    "local": "photos and videos here",
+    "server": "on the server",
+    "matched": "on both sides, in scope",
+    "delete": "to be moved to the trash",
+    "to_trash": "with their motion videos",
+    "held": "held in quarantine",
+    "review": "for your review",
+    "trashed": "moved to the trash",
+    "failed": "failed",
+    "left_out": "left out at the last look",
+    "restored": "brought back",
+    "excluded": "protected from later runs",
+}
+BUCKETS = {"delete": "goes", "pending": "held", "held": "held", "review": "review"}
+
+
+def run_and_show(partition_name: str, work: Callable[[], Summary]) -> Any:
+    """Run ``work``, show its summary and return the final state. What it raises is shown too, and raised."""
+    try:
+        with telling.shown_progress():
+            summary = work()
+    except DeletionSyncError as error:
+        lines = ["# Failed", "", _plain(error.what), "", f"**Next:** {_plain(error.next_step)}"]
+        create_markdown_artifact(markdown="\n".join(lines), key=KEY, description="failed")
+        raise
+    for line in telling.end_lines(summary):
+        telling.log(line)
+    create_markdown_artifact(markdown=markdown(summary, partition_name), key=KEY, description=summary.outcome)
+    return final_state(summary)
 
 
 def final_state(summary: Summary) -> Any:
@@ -31,46 +79,55 @@ def final_state(summary: Summary) -> Any:
     return Completed(message=f"{summary.outcome} {count}", data=asdict(summary))
 
 
-def show_summary(summary: Summary, partition_name: str) -> None:
-    """Leave the summary as a markdown artifact of the run: verdict, counts, candidates, next step."""
-    create_markdown_artifact(markdown=markdown(summary, partition_name), key="summary", description=summary.outcome)
-
-
 def markdown(summary: Summary, partition_name: str) -> str:
-    """The summary as a page. File names are shown here, and nowhere in logs or parameters."""
+    """The summary as a page: verdict, next step, figures, candidates. File names are shown here, never in logs."""
+    _, partition = find_partition(partition_name, online=False)
+    heading = HEADINGS.get(summary.outcome, f"Stopped by the safety rail {summary.rail}")
     kind = "dry run" if summary.dry_run else "real run"
-    lines = [f"# {summary.outcome.capitalize()}", "", f"Run `{summary.run_id}`, {summary.flow}, {kind}.", ""]
-    lines += [f"- {note}" for note in summary.notes]
+    lines = [f"# {heading}", "", f"Run `{summary.run_id}`, {summary.flow}, {kind}.", ""]
+    lines += [f"- {_plain(note)}" for note in summary.notes]
     if summary.next_step:
         lines += ["", f"**Next:** {summary.next_step}"]
-    if summary.digest:
-        lines += ["", f"Plan digest: `{summary.digest}`"]
-    lines += ["", "| count | |", "|---|---:|", *(f"| {key} | {value} |" for key, value in summary.counts.items())]
-    rows = _candidates(summary, partition_name)
+    if summary.digest and summary.outcome == PLANNED:
+        lines += [
+            "", "To approve exactly this plan, start the deployment `apply` with the digest", "", f"`{summary.digest}`"
+        ]  # fmt: skip
+    if summary.counts.get("trashed"):
+        page = f"{partition.server_url}/tags?path={quote(tag_name(summary.run_id), safe='')}"
+        lines += ["", f"[Look at what went, on the server]({page})"]
+    shown = [(word, summary.counts[key]) for key, word in FIGURES.items() if key in summary.counts]
+    lines += ["", "| | |", "|---|---:|", *(f"| {word} | {count:,} |" for word, count in shown)]
+    rows, total = _candidates(summary, partition)
     if rows:
-        lines += ["", "| file | bucket | reason | days left |", "|---|---|---|---:|"]
-        lines += [f"| {_plain(name)} | {bucket} | {reason} | {days or ''} |" for name, bucket, reason, days in rows]
-        total = summary.counts.get("delete", 0) + summary.counts.get("pending", 0)
-        if total > len(rows):
-            lines += ["", f"{total - len(rows)} more are in the run's folder."]
+        cells = picture_cells(partition, [asset_id for asset_id, *_ in rows])
+        lines += ["", "| | file | what | why | days left |", "|---|---|---|---|---:|"]
+        lines += [
+            f"| {cells.get(asset_id, '')} | [{_plain(name)}]({partition.server_url}/photos/{asset_id}) "
+            f"| {BUCKETS.get(bucket, bucket)} | {reason.replace('_', ' ')} | {'' if days is None else days} |"
+            for asset_id, name, bucket, reason, days in rows
+        ]
+    if total > len(rows):
+        lines += ["", f"{total - len(rows):,} more: `deletion-sync plan {summary.run_id} --all`."]
     return "\n".join(lines)
 
 
-def _candidates(summary: Summary, partition_name: str) -> list[tuple[str, str, str, int | None]]:
+def _candidates(summary: Summary, partition: Partition) -> tuple[list[tuple[str, str, str, str, int | None]], int]:
+    """The first candidates (asset id, file name, bucket, reason, days left), and how many there are."""
     from engine.database import connect
 
-    _, partition = find_partition(partition_name, online=False)
     path = run_folder(partition, summary.run_id) / "decision.parquet"
     if not path.exists():
-        return []
+        return [], 0
     con = connect()
     try:
-        return con.execute(f"""
-            SELECT file_name, bucket, reason, days_left FROM read_parquet({quoted(path)})
-            ORDER BY CASE bucket WHEN 'delete' THEN 0 WHEN 'review' THEN 1 ELSE 2 END, file_name LIMIT {ROWS}
+        ((total,),) = con.execute(f"SELECT count(*) FROM read_parquet({quoted(path)})").fetchall()
+        rows = con.execute(f"""
+            SELECT asset_id, file_name, bucket, reason, days_left FROM read_parquet({quoted(path)})
+            ORDER BY CASE bucket WHEN 'delete' THEN 0 WHEN 'review' THEN 1 ELSE 2 END, days_left, file_name LIMIT {ROWS}
         """).fetchall()
     finally:
         con.close()
+    return rows, int(total)
 
 
 def _plain(name: str) -> str:

@@ -13,11 +13,12 @@ from prefect import flow  # noqa: E402
 from pydantic import Field  # noqa: E402
 
 from flows import pipeline, prefect_way  # noqa: E402
-from flows.report import final_state, show_summary  # noqa: E402
+from flows.naming import restore_name  # noqa: E402
+from flows.report import run_and_show  # noqa: E402
 from tasks.opening import DEFAULT_PARTITION  # noqa: E402
 
 
-@flow(name="restore", retries=0, persist_result=False)
+@flow(name="restore", flow_run_name=restore_name, retries=0, persist_result=False)
 def restore(
     run_id: Annotated[str, Field(min_length=1, max_length=64)],
     asset_ids: list[UUID] | None = None,
@@ -37,6 +38,4 @@ def restore(
     request = pipeline.RestoreRequest(
         run_id, partition, tuple(str(asset_id) for asset_id in asset_ids or ()), file_name_matches, exclude
     )
-    summary = pipeline.restore_run(prefect_way.call, prefect_way.WAY, request)
-    show_summary(summary, partition)
-    return final_state(summary)
+    return run_and_show(partition, lambda: pipeline.restore_run(prefect_way.call, prefect_way.WAY, request))

@@ -92,11 +92,39 @@ def test_with_a_running_prefect_server_the_outcomes_are_the_same_and_the_steps_a
         names = [run["name"].rsplit("-", 1)[0] for run in api.post("task_runs/filter", json=of_first).json()]
         assert names == STEPS
         everything = json.dumps(api.post("task_runs/filter", json={}).json() + flow_runs)
+        of_planned = {"logs": {"flow_run_id": {"any_": [flow_runs[2]["id"]]}}, "sort": "TIMESTAMP_ASC"}
+        kept_logs = api.post("logs/filter", json=of_planned).json()
         logs = json.dumps(api.post("logs/filter", json={}).json())
         artifacts = api.post("artifacts/filter", json={}).json()
     for text in (everything, logs):
         assert "IMG_" not in text and os.environ.get("SERVER_API_KEY", "no key set") not in text
-    assert any("IMG\\_1.JPG" in artifact["data"] and "Plan digest" in artifact["data"] for artifact in artifacts)
+    assert_runs_are_readable(flow_runs, artifacts, [entry["message"] for entry in kept_logs], seen)
+
+
+def assert_runs_are_readable(
+    flow_runs: list[dict[str, Any]], artifacts: list[dict[str, Any]], lines: list[str], seen: list[dict[str, Any]]
+) -> None:
+    """Names, logs and pages tell a person what happened; the planned run is the third, its apply the fourth."""
+    digest, applied = seen[2]["digest"], seen[3]["run_id"]
+    assert [run["name"] for run in flow_runs] == [
+        *("default: full, real", "default: full, dry run", "default: full, dry run"),
+        *([f"default: apply {digest[:8]}, real"] * 2),
+        *(f"default: restore {applied}, real", "default: full, dry run"),
+    ]
+    own = [line for line in lines if line.split(":")[0] in (*STEPS, "Ended", "Next")]
+    assert [line.split(":")[0] for line in own] == [*STEPS, "Ended", "Next"]
+    assert "rails: 2 photos to be moved to the server's trash." in own
+    planned, went, refused = (
+        next(a["data"] for a in artifacts if a["flow_run_id"] == run["id"] and a["key"] == "summary")
+        for run in flow_runs[2:5]
+    )
+    assert planned.startswith("# Planned: your review is needed") and digest in planned
+    assert "IMG\\_1.JPG" in planned and "![](data:image/" in planned
+    assert went.startswith("# Moved to the server's trash") and "/tags?path=" in went
+    assert refused.startswith("# Failed") and "**Next:**" in refused
+    bars = [a for a in artifacts if a["key"] == "progress"]
+    assert {a["flow_run_id"] for a in bars} == {run["id"] for run in flow_runs}
+    assert sum(a["data"] == 100.0 for a in bars) == len(flow_runs) - 1  # the refused one did not end
 
 
 def test_with_the_ephemeral_server_the_outcomes_are_the_same(
