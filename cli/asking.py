@@ -26,7 +26,7 @@ def confirm(question: str, *, yes: bool) -> None:
     try:
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
-        note("Interrupted. Nothing was done.")
+        note("Nothing was done.")
         raise
     if answer.strip().lower() != "yes":
         raise ConfirmationNeeded("Not confirmed; only the word yes counts. Nothing was done.")

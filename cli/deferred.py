@@ -61,7 +61,7 @@ def hash_now(
         str | None, typer.Argument(metavar="[NAME]", help="One library, as `library list` names it; all by default.")
     ] = None,
 ) -> int:
-    """Read every file that was left for later, whatever its size and however long it takes."""
+    """Read every file that was left for later, however large."""
     from cli.library import named
     from library.registry import open_library
     from tasks.hash_now import hash_now as work_off

@@ -121,7 +121,7 @@ def accept(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The library, as `library list` names it.")],
     yes: Yes = False,
 ) -> int:
-    """Say that the photos which the last run missed in a library really were deleted."""
+    """Say that the photos a library lost really were deleted."""
     from cli.accept import accept_losses
 
     partition = here().partition

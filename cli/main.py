@@ -20,13 +20,15 @@ def main() -> None:
     interruption.heed()
     code = FAILED
     try:
-        from cli.commands import program
+        try:
+            from cli.commands import program
 
-        code = program(sys.argv[1:])
+            code = program(sys.argv[1:])
+        finally:
+            interruption.leave()
     except BaseException:
         if not interruption.received():
             raise
-    interruption.leave()
     if interruption.received() and code != INTERRUPTED:
         sys.stderr.write("Interrupted.\n")
         code = INTERRUPTED

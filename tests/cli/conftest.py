@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import now
+from tests.cli.program import end_warm, now
 from tests.world import World, small_world
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_program_ends() -> Iterator[None]:
+    yield
+    end_warm()
 
 
 @pytest.fixture

@@ -1,17 +1,22 @@
-"""The real console program in a process of its own, in a small world, with every output searched for the key."""
+"""The real console program in a process of its own, in a small world, with every output searched for the key.
+
+`run` and `ok` fork that process from one that has imported everything (tests.cli.warm); `start` and `afresh` start it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.world import World
 
@@ -65,14 +70,73 @@ def ended(process: subprocess.Popen[bytes]) -> Ended:
     return Ended(process.returncode, out.decode(), err.decode())
 
 
-def run(*arguments: object, env: Mapping[str, str | None] | None = None) -> Ended:
-    """Run a command line, without a terminal, in the working directory of the test."""
+def afresh(*arguments: object, env: Mapping[str, str | None] | None = None) -> Ended:
+    """Run a command line in a new interpreter, without a terminal, in the working directory of the test."""
     return ended(start(*arguments, env=env))
 
 
-def ok(*arguments: object) -> Ended:
+def run(*arguments: object, env: Mapping[str, str | None] | None = None) -> Ended:
+    """The same, forked: for tests of what a command does, not of how it is loaded."""
+    order = {"arguments": [*map(str, arguments)], "environment": environment(env or {}), "directory": str(Path.cwd())}
+    with Path(os.devnull).open() as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        streams = [nothing.fileno(), out.fileno(), err.fileno()]
+        code = _forked(order, streams)
+        printed = [_whole(stream) for stream in (out, err)]
+    for key in filter(None, [os.environ.get("SERVER_API_KEY")]):
+        assert key not in "".join(printed)
+    return Ended(code, *printed)
+
+
+def _forked(order: Mapping[str, object], streams: Sequence[int]) -> int:
+    link = _warm().link
+    socket.send_fds(link, [json.dumps(order).encode()], streams)
+    try:
+        return int(link.recv(64))
+    except TimeoutError:
+        end_warm()  # with the command that hangs
+        raise
+
+
+def _whole(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode()
+
+
+@dataclass(frozen=True)
+class _Warm:
+    process: subprocess.Popen[bytes]
+    link: socket.socket
+
+
+_running: list[_Warm] = []
+
+
+def _warm() -> _Warm:
+    if not _running:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-m", "tests.cli.warm", str(theirs.fileno())]
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment({}), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )  # fmt: skip
+        ours.settimeout(120)
+        _running.append(_Warm(process, ours))
+    return _running[0]
+
+
+def end_warm() -> None:
+    """End the process that `run` forks from, and what it forked."""
+    while _running:
+        warm = _running.pop()
+        warm.link.close()
+        os.killpg(warm.process.pid, signal.SIGKILL)
+        warm.process.wait()
+
+
+def ok(*arguments: object, by: Callable[..., Ended] = run) -> Ended:
     """Run a command line that must succeed."""
-    found = run(*arguments)
+    found = by(*arguments)
     assert found.code == 0, found
     return found
 
@@ -90,9 +154,9 @@ def photos(world: World, count: int = 8) -> None:
     world.change_settings(quarantineDays=0)
 
 
-def ready_to_trash(world: World, gone: Sequence[str] = ("2024/IMG_1.JPG",)) -> None:
+def ready_to_trash(world: World, gone: Sequence[str] = ("2024/IMG_1.JPG",), count: int = 8) -> None:
     """Photos, a first dry run done, and some of them deleted locally."""
-    photos(world)
+    photos(world, count)
     world.now = now()
     assert world.reconcile().outcome == "nothing to do"
     world.remove(*gone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pty
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from cli.progress import Meter
-from tests.cli.program import ROOT, ended, environment, ok, ready_to_trash, run, start
+from tests.cli import program
+from tests.cli.program import ROOT, afresh, ended, environment, ready_to_trash, start
 from tests.world import World
+
+ok = functools.partial(program.ok, by=afresh)  # how the program is loaded is what these tests are about
 
 LISTS = (
     ("status",),
@@ -54,7 +58,7 @@ def test_every_command_has_help() -> None:
 
 def test_what_makes_no_sense_is_a_usage_error_on_stderr() -> None:
     for arguments in ((), ("nonsense",), ("trash", "--force"), ("journal", "show", "--run-id"), ("restore",)):
-        found = run(*arguments)
+        found = afresh(*arguments)
         assert found.code == 2 and found.err and not found.out
 
 
@@ -68,7 +72,7 @@ def test_json_is_one_document_wherever_something_is_listed(world: World) -> None
 def test_no_colour_and_no_progress_where_nobody_looks(world: World) -> None:
     ready_to_trash(world)
     for command in LISTS:
-        found = ok(*command)
+        found = program.ok(*command)
         assert "\x1b" not in found.out + found.err, command
 
 
@@ -150,17 +154,17 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_debug(world: World, tmp_pat
         "raise RuntimeError('boom ' + __import__('os').environ['SERVER_API_KEY'])"
     )
     env = {"PYTHONPATH": f"{tmp_path / 'broken'}:{ROOT}"}
-    short = run("journal", "list", env=env)
+    short = afresh("journal", "list", env=env)
     assert short.code == 1 and len(short.err.splitlines()) == 1 and "RuntimeError at orjson.py, line 1" in short.err
-    long = run("--debug", "journal", "list", env=env)
+    long = afresh("--debug", "journal", "list", env=env)
     assert long.code == 1 and "Traceback" in long.err and "boom [key]" in long.err
 
 
 def test_way_prefect_without_a_server_is_refused_and_auto_goes_on_directly(world: World) -> None:
     ready_to_trash(world)
-    assert run("dry-run", "--way", "prefect").code == 1
-    assert run("dry-run", "--way", "sideways").code == 2
-    found = run("dry-run", "--json", env={"PREFECT_API_URL": "http://127.0.0.1:9/api"})
+    assert afresh("dry-run", "--way", "prefect").code == 1
+    assert afresh("dry-run", "--way", "sideways").code == 2
+    found = afresh("dry-run", "--json", env={"PREFECT_API_URL": "http://127.0.0.1:9/api"})
     assert found.code == 0 and found.json["way"] == "direct" and "directly" in found.err
 
 
@@ -170,5 +174,5 @@ def test_names_that_the_terminal_cannot_show_do_not_fail_the_command(world: Worl
     ok("dry-run")
     world.backed_up("second.jpg")
     (world.folder / "Gr\u00fc\u00dfe \U0001f600.jpg").unlink()
-    found = run("dry-run", env={"PYTHONIOENCODING": encoding})
+    found = afresh("dry-run", env={"PYTHONIOENCODING": encoding})
     assert found.code == 0 and ("Gr\u00fc\u00dfe" in found.out or "Gr\\xfc\\xdfe" in found.out)

@@ -88,7 +88,7 @@ def test_an_approved_plan_is_applied_by_its_digest_and_no_other(world: World) ->
 
 
 def test_a_rail_aborts_with_code_3_and_shows_what_it_stopped(world: World) -> None:
-    ready_to_trash(world, [f"2024/IMG_{n}.JPG" for n in range(6)])
+    ready_to_trash(world, [f"2024/IMG_{n}.JPG" for n in range(6)], count=20)
     aborted = run("trash", "--yes")
     assert aborted.code == 3 and "threshold" in aborted.out and "IMG_3.JPG" in aborted.out
     assert "6 of" in aborted.err and not world.simulator.mutations()

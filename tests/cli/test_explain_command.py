@@ -369,7 +369,7 @@ def test_a_delete_that_failed_is_not_told_as_done(world: World) -> None:
 
 def test_a_rail_that_aborted_the_run_is_named(world: World) -> None:
     names = [f"gone{number}.jpg" for number in range(8)]
-    for name in names:
+    for name in (*names, *(f"stays{number}.jpg" for number in range(8))):
         world.backed_up(name)
     deleted(world, *names)
     assert world.reconcile().rail == "threshold"

@@ -29,6 +29,7 @@ sys.argv = ["deletion-sync", "count"]
 main()
 """
 ENDLESS = "con.execute('SELECT count(*) FROM range(1000000000000) a, range(1000) b WHERE a.range % 7 = b.range')"
+PLAIN = "import threading; threading.Event().wait()"
 SWALLOWED = f"""try:
         {ENDLESS}
     except BaseException:
@@ -44,8 +45,8 @@ def script(code: str) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
-@pytest.mark.parametrize("work", [ENDLESS, SWALLOWED])
-def test_ctrl_c_in_a_query_is_an_interruption_and_no_bug(work: str) -> None:
+@pytest.mark.parametrize("work", [ENDLESS, SWALLOWED, PLAIN], ids=["query", "swallowed", "waiting"])
+def test_ctrl_c_in_a_command_is_an_interruption_and_no_bug(work: str) -> None:
     with script(QUERY.format(work=work)) as process:
         assert process.stdout is not None and process.stdout.readline() == b"begun\n"
         process.send_signal(signal.SIGINT)

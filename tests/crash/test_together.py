@@ -51,7 +51,7 @@ def test_lesson_52_a_second_process_is_told_who_is_at_work_and_changes_nothing(w
         at_request(world, "PUT", "/api/tags", meanwhile)
         assert first.run("apply", digest=planned.digest)["outcome"] == "trashed"
     assert [outcome["exit_code"] for outcome in outcomes] == [11, 11, 11]
-    assert all("apply (process" in outcome["what"] for outcome in outcomes)
+    assert all("(apply, pid" in outcome["what"] for outcome in outcomes)
     assert len([r for r in world.simulator.mutations() if r.method == "DELETE"]) == 1
 
 

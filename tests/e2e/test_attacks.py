@@ -112,12 +112,16 @@ def test_a_plan_of_before_a_reset_is_stale(world: World) -> None:
 
 
 def test_a_threshold_lowered_after_the_plan_stops_the_apply(world: World) -> None:
+    for number in range(6):
+        world.backed_up(f"MORE_{number}.JPG")
     world.change_settings(thresholdPercent=100)
+    world.reconcile()
     world.remove(*(f"IMG_{number}.JPG" for number in range(6)))
     planned = world.reconcile()
     world.change_settings(thresholdPercent=1)
-    with pytest.raises(RailTripped):
+    with pytest.raises(RailTripped) as caught:
         world.apply(planned)
+    assert caught.value.rail == "threshold"
     assert not world.trashed()
 
 

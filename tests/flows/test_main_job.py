@@ -85,14 +85,17 @@ def test_a_key_of_another_account_never_works_on_this_account_s_state(
         world.reconcile(partition=name)
 
 
-def test_a_photo_in_a_trash_is_not_treated_as_deleted_until_it_is_gone_from_there(world: World) -> None:
+def test_a_photo_in_a_trash_is_not_treated_as_deleted_though_its_quarantine_begins_there(world: World) -> None:
     world.reconcile()
     (world.folder / ".Trash-1000/files").mkdir(parents=True)
     moves = {"2024/IMG_1.JPG": ".Trash-1000/files/IMG_1.JPG", "2024/IMG_2.JPG": "2024/.trashed-1800000000-IMG_2.JPG"}
     for old, new in moves.items():
         (world.folder / old).rename(world.folder / new)
     for _ in range(3):
-        assert world.reconcile().counts["pending"] == 0
-        world.pass_days(20)
+        counts = world.reconcile().counts
+        assert counts["pending"] == counts["delete"] == 0
+        world.pass_days(4)
     world.remove(*moves.values())
     assert world.reconcile().counts["held"] == 2
+    world.pass_days(2)  # fourteen days after they went into the trash
+    assert world.reconcile().counts["delete"] == 2

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,10 +25,20 @@ MANY = 300  # enough for processes
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see the children")
 
 
-def children() -> set[int]:
+def all_children() -> set[int]:
     """Of this process, those that were not waited for yet included."""
-    texts = (path.read_text() for path in Path("/proc/self/task").glob("*/children"))
-    return {int(pid) for text in texts for pid in text.split()}
+    found: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+            found |= {int(pid) for pid in path.read_text().split()}
+    return found
+
+
+@pytest.fixture
+def children() -> Callable[[], set[int]]:
+    """The children that this process has now and had not when the test began."""
+    before = all_children()
+    return lambda: all_children() - before
 
 
 def many(root: Path, count: int = MANY) -> pa.Table:
@@ -36,7 +47,9 @@ def many(root: Path, count: int = MANY) -> pa.Table:
 
 
 @needs_proc
-def test_many_files_are_read_by_processes_and_are_as_few_read_by_threads(tmp_path: Path) -> None:
+def test_many_files_are_read_by_processes_and_are_as_few_read_by_threads(
+    tmp_path: Path, children: Callable[[], set[int]]
+) -> None:
     for number in range(MANY):
         put(tmp_path, f"{number % 7}/{number}.jpg", content=os.urandom(number * 7919 % (3 * CHUNK)))
     library = library_of(tmp_path)
@@ -82,7 +95,9 @@ def test_processes_notice_what_changed_vanished_or_became_something_else(tmp_pat
 
 
 @needs_proc
-def test_a_worker_that_is_killed_leaves_problems_and_no_wrong_checksum(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_leaves_problems_and_no_wrong_checksum(
+    tmp_path: Path, children: Callable[[], set[int]]
+) -> None:
     table = many(tmp_path)
     library = library_of(tmp_path)
     put(tmp_path, "a.mov", content=b"")
@@ -107,7 +122,7 @@ def test_a_worker_that_is_killed_leaves_problems_and_no_wrong_checksum(tmp_path:
 
 
 @needs_proc
-def test_closing_ends_the_processes_in_the_middle_of_a_file(tmp_path: Path) -> None:
+def test_closing_ends_the_processes_in_the_middle_of_a_file(tmp_path: Path, children: Callable[[], set[int]]) -> None:
     many(tmp_path)
     for number in range(4):
         put(tmp_path, f"{number}.mov", content=b"")

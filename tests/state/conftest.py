@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from state.home import Home
 from state.partition import Partition
-from tests.state.helpers import partition_in
+from tests.state.helpers import end_processes, partition_in
 
 
 @pytest.fixture
@@ -19,3 +20,9 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def partition(home: Home) -> Partition:
     return partition_in(home)
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    yield
+    end_processes()

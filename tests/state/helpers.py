@@ -21,6 +21,8 @@ OTHER_USER = "22222222-2222-4222-8222-222222222222"
 NOW = datetime.fromisoformat("2026-03-01T12:00:00")
 ROOT = Path(__file__).resolve().parents[2]
 
+_started: list[subprocess.Popen[str]] = []
+
 
 def checksum(number: int) -> str:
     return base64.b64encode(hashlib.sha1(str(number).encode()).digest()).decode()
@@ -35,17 +37,27 @@ def partition_in(home: Home, user: str | None = USER) -> Partition:
 
 
 def process(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """A Python process of its own that runs the code with these arguments in sys.argv."""
-    return subprocess.Popen(
+    """A Python process of its own that runs the code with these arguments in sys.argv. It ends with the test."""
+    child = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+    _started.append(child)
+    return child
 
 
 def finish(child: subprocess.Popen[str]) -> tuple[int, str]:
     """Waits for the process; its exit status and what it printed."""
     out, _ = child.communicate(timeout=60)
     return child.returncode, out
+
+
+def end_processes() -> None:
+    """Kills and waits for what ``process`` started, however its test ended."""
+    while _started:
+        child = _started.pop()
+        child.kill()  # nothing happens where it was waited for
+        child.communicate()

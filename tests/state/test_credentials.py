@@ -86,8 +86,14 @@ def test_the_fingerprint_tells_keys_apart_and_does_not_hold_them() -> None:
 
 
 def test_lesson_48_a_locked_dotenv_is_not_a_missing_one(tmp_path: Path) -> None:
+    (tmp_path / ".env").symlink_to(".env")  # it refuses root too, whom no mode keeps out
+    with pytest.raises(StateUnreadable, match="cannot be read"):
+        load_credentials({}, tmp_path)
+
+
+def test_a_dotenv_that_is_a_folder_is_a_mistake_to_be_put_right(tmp_path: Path) -> None:
     (tmp_path / ".env").mkdir()
-    with pytest.raises(StateUnreadable):
+    with pytest.raises(UsageError, match=r"\.env is a folder"):
         load_credentials({}, tmp_path)
 
 

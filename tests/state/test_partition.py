@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -183,7 +184,7 @@ def test_lesson_52_a_second_run_is_told_who_holds_the_partition(home: Home, part
     assert child.stdout.readline() == "held\n"
     with pytest.raises(PartitionBusy) as error, partition_lock(partition, "apply"):
         pass
-    assert f"reconcile (process {child.pid}, since 20" in str(error.value)
+    assert re.search(rf"run \(reconcile, pid {child.pid}\) .* since \d\d:\d\d UTC", str(error.value))
     now = holder(partition)
     assert now is not None and (now.pid, now.what) == (child.pid, "reconcile")
     child.kill()  # SIGKILL: nothing of the process runs any more
