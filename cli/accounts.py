@@ -53,6 +53,7 @@ def sign_out(yes: Yes = False) -> int:
     from state import danger, identity
     from state.partition import activate
     from tasks.clock import now
+    from tasks.incremental import end_session
 
     home, credentials = credentials_here()
     confirm(
@@ -65,6 +66,7 @@ def sign_out(yes: Yes = False) -> int:
     partition = None
     if known is not None:
         partition = activate(home, credentials.server_url, known.user_id, note, email=known.email)
+        end_session(partition)
     for line in danger.sign_out(home, credentials.server_url, partition, now().replace(tzinfo=None)):
         note(line)
     say(f"Signed out of {credentials.server_url}.")

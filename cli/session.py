@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.output import note, printable, say
 from cli.place import here
-from engine.errors import ConfirmationNeeded, UsageError
+from engine.errors import ConfirmationNeeded, DeletionSyncError, UsageError
+
+if TYPE_CHECKING:
+    from state.partition import Partition
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +27,7 @@ def login(
         bool, typer.Option("--password-stdin", help="Read the password from standard input, its first line.")
     ] = False,
 ) -> int:
-    """Sign in for faster runs: they ask the server for its changes only. The password is not kept."""
+    """Sign in for faster runs. They ask the server for its changes only; the password is not kept."""
     from pydantic import SecretStr
 
     from server import session
@@ -58,6 +61,21 @@ def logout() -> int:
         return 5
     say("Signed out of the change stream." if ended else "There was no session.")
     return 0
+
+
+def standing(partition: Partition) -> str:
+    """Whether runs can ask for changes only, in a few words, and how they could. The server is not asked."""
+    from state import session_store, settings_file
+
+    try:
+        if not settings_file.load(partition).useIncrementalServerSync:
+            return "switched off; `deletion-sync settings set useIncrementalServerSync true` switches them on"
+        stored = session_store.get(partition)
+    except DeletionSyncError as error:
+        return f"not possible now: {error}"
+    if stored is None:
+        return "not signed in; after `deletion-sync login` a run asks only for what changed"
+    return f"signed in as {stored.email}" if stored.email else "signed in"
 
 
 def _asked_email() -> str:

@@ -43,7 +43,12 @@ def set_value(
     from state import settings_file
     from tasks.clock import now
 
-    after = settings_file.set_value(here().partition, key, value, now()).model_dump(mode="json")
+    partition = here().partition
+    after = settings_file.set_value(partition, key, value, now()).model_dump(mode="json")
+    if key == "useIncrementalServerSync" and not after[key]:
+        from tasks.incremental import forget_reason
+
+        forget_reason(partition)
     say(f"{key} is {json.dumps(after[key])} now.")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from cli.options import AsJson
 from cli.output import day, emit, note, plural, say
 from cli.place import here
+from cli.session import standing
 from engine.errors import DeletionSyncError
 
 if TYPE_CHECKING:
@@ -31,11 +33,12 @@ def status(as_json: AsJson = False) -> int:
     from tasks.overview import overview
 
     place = here()
-    found = overview(place.home, place.partition, naive_now())
+    found, faster = overview(place.home, place.partition, naive_now()), standing(place.partition)
     if as_json:
-        emit(found)
+        emit({**asdict(found), "faster_runs": faster})
     else:
         _tell(found)
+        say(f"Faster runs   {faster}")
     if found.problem:
         note(found.problem)
         return DeletionSyncError.exit_code

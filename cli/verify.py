@@ -9,6 +9,7 @@ from cli.library import libraries_of
 from cli.options import AsJson
 from cli.output import emit, note, say
 from cli.place import credentials_here
+from cli.session import standing
 from engine.errors import DeletionSyncError, RailTripped
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def _account(home: Home, credentials: Credentials, report: _Report) -> None:
     report.facts["user"] = asdict(known)
     report.lines.append(f"User       {known.name or known.email or known.user_id} ({known.user_id})")
     partition = activate(home, credentials.server_url, known.user_id, note, email=known.email)
+    report.facts["faster_runs"] = standing(partition)
+    report.lines.append(f"Session    {report.facts['faster_runs']}")
     libraries = libraries_of(partition)
     report.facts["libraries"] = libraries
     for library in libraries:

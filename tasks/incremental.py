@@ -21,7 +21,7 @@ from server.shapes import Version
 from server.stream import SyncStream
 from server.stream_errors import SessionExpired, SyncError
 from server.stream_types import asset_types, unfit
-from state import server_cache, session_store, settings_file
+from state import server_cache, session_store
 from state.db import writing
 from state.errors import StateCorrupt, StateError
 from state.partition import Partition
@@ -127,6 +127,7 @@ def sign_off(partition: Partition) -> bool:
 
 def end_session(partition: Partition) -> None:
     """End the session on the server as well as may be; to forget it here is the caller's. Raises nothing."""
+    forget_reason(partition)
     stored = None
     with contextlib.suppress(StateError):
         stored = session_store.get(partition)
@@ -134,17 +135,9 @@ def end_session(partition: Partition) -> None:
         _end(partition, stored.token)
 
 
-def standing(partition: Partition) -> str:
-    """Whether runs can ask for changes only, in a few words, and how they could. The server is not asked."""
-    if not settings_file.load(partition).useIncrementalServerSync:
-        return "switched off; `deletion-sync settings set useIncrementalServerSync true` switches them on"
-    try:
-        stored = session_store.get(partition)
-    except StateError as error:
-        return f"not possible now: {error}"
-    if stored is None:
-        return "not signed in; `deletion-sync login` makes runs ask for what changed only"
-    return f"signed in as {stored.email}" if stored.email else "signed in"
+def forget_reason(partition: Partition) -> None:
+    """`status` shows no reason for slower runs any more: nobody asks for faster ones. Raises nothing."""
+    _notice(partition, None)
 
 
 def _end(partition: Partition, token: SecretStr) -> None:

@@ -14,7 +14,9 @@ import pytest
 from cli.main import run
 from server.simulator.spoiling import NOT_JSON, StreamFault
 from state import session_store
+from state.db import writing
 from state.partition import Partition
+from state.runs import STREAM_NOTICE, set_fact
 from tasks.opening import find_partition
 from tasks.summary import Summary
 from tests.world import World, small_world
@@ -203,3 +205,43 @@ def test_a_real_run_from_the_stream_reads_what_it_trashed_as_trashed(
     world.pass_days(30)
     after = world.reconcile()
     assert fetched(after)["from"] == "stream" and after.counts["delete"] == 0 and not world.trashed()
+
+
+def test_status_and_verify_tell_whether_runs_are_faster_and_how_they_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(word: str) -> None:
+        for command in ("status", "verify"):
+            capsys.readouterr()
+            run([command])
+            (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("Faster runs", "Session "))]
+            assert word in line, command
+            run([command, "--json"])
+            assert word in json.loads(capsys.readouterr().out)["faster_runs"]
+
+    with small_world(tmp_path, monkeypatch) as world:
+        world.simulator.users[world.user_id] = replace(world.simulator.users[world.user_id], password=PASSWORD)
+        told("deletion-sync login")
+        sign_in(monkeypatch)
+        told("signed in as alice@example.com")
+        (partition().path / session_store.FILE).write_text("rubbish")
+        told("not possible now")
+        with writing(partition()) as con:
+            set_fact(con, STREAM_NOTICE, "it broke")
+        assert run(["status"]) == 0 and "Slower runs" in capsys.readouterr().out
+        assert run(["settings", "set", "useIncrementalServerSync", "false"]) == 0
+        told("switched off")
+        assert run(["status"]) == 0 and "Slower runs" not in capsys.readouterr().out
+
+
+def test_sign_out_ends_the_session_on_the_server_too_where_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with small_world(tmp_path, monkeypatch) as world:
+        world.simulator.users[world.user_id] = replace(world.simulator.users[world.user_id], password=PASSWORD)
+        sign_in(monkeypatch)
+        assert run(["sign-out", "--yes"]) == 0 and not world.simulator.sessions
+        sign_in(monkeypatch)
+        world.simulator.faults.add("POST", "/api/auth/logout", status=500)
+        assert run(["sign-out", "--yes"]) == 0 and len(world.simulator.sessions) == 1
+        assert session_store.get(partition()) is None

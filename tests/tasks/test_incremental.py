@@ -235,13 +235,3 @@ def test_a_session_is_ended_on_the_server_as_well_as_may_be(here: Side) -> None:
     incremental.end_session(here.partition)
     (here.partition.path / session_store.FILE).write_text("rubbish")
     incremental.end_session(here.partition)
-
-
-def test_a_person_is_told_whether_runs_are_faster_and_how_they_would_be(here: Side) -> None:
-    assert incremental.standing(here.partition) == "signed in as ann@example.com"
-    session_store.clear(here.partition)
-    assert "`deletion-sync login`" in incremental.standing(here.partition)
-    (here.partition.path / session_store.FILE).write_text("rubbish")
-    assert "not possible now" in incremental.standing(here.partition)
-    here.partition.settings_file.write_text('{"useIncrementalServerSync": false}')
-    assert "switched off" in incremental.standing(here.partition)
