@@ -122,11 +122,18 @@ def test_what_was_uploaded_or_deleted_meanwhile_is_no_parting(tmp_path: Path, bo
         assert streams(here) == 1
 
 
-def test_a_count_that_agrees_in_its_total_alone_is_a_parting(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"images": 6, "videos": 1, "total": 7},
+        {"images": 6, "videos": 0, "total": 7},
+        {"images": 7, "videos": 0, "total": 8},
+    ],
+)
+def test_a_count_that_differs_in_one_figure_is_a_parting(tmp_path: Path, body: dict[str, Any]) -> None:
     with side(tmp_path) as here:
         _lived(here)
         checked(here)
-        body = {"images": 6, "videos": 1, "total": 7}
         here.world.sim.faults.add("GET", COUNT, status=200, body=body, times=2)
         checked(here)
         assert streams(here) == 3
