@@ -42,7 +42,7 @@ class Listed:
 
     ``handed_over``: per library, the indexed ids that it holds and lists no more: others may delete them, or they were
     given a name that is left out. ``changes``: how many local ids changed, by kind of change, since the snapshots that
-    the tokens of before belong to; what had no such token is not counted.
+    the tokens of before belong to; what had no such token is not counted. ``labels``: what a person calls each library.
     """
 
     rows: int
@@ -52,6 +52,7 @@ class Listed:
     history_lost: bool
     handed_over: dict[str, list[str]]
     changes: dict[str, int]
+    labels: dict[str, str]
 
 
 def enumerate_libraries(run: RunRef) -> Ref:
@@ -142,7 +143,8 @@ def list_and_compare(
         access += emptied
     progress.report("enumerate", len(libraries), len(libraries))
     counts = {pair["values"]: pair["counts"] for pair in changed["change"].value_counts().to_pylist()}
-    return table, Listed(table.num_rows, tokens, access, gaps, lost, handed_over, counts), changed
+    labels = {library_id: library.label for library_id, library in libraries.items()}
+    return table, Listed(table.num_rows, tokens, access, gaps, lost, handed_over, counts, labels), changed
 
 
 def _qualified(table: pa.Table, library_id: str) -> pa.Table:

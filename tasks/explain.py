@@ -21,6 +21,7 @@ from state.home import Home
 from state.partition import Partition
 from tasks.batch import ids_of, read_batch
 from tasks.context import RUN_FACTS, Context, open_context, run_folder
+from tasks.enumerate import FACTS as ENUMERATE_FACTS
 from tasks.files import quoted, read_json
 from tasks.merge_observed import FACTS as MERGE_FACTS
 from tasks.merge_observed import verdict_of
@@ -50,7 +51,8 @@ def explain(home: Home, partition: Partition, what: str, run_id: str | None = No
     """
     chosen = _last_run(partition) if run_id is None else _known_run(partition, run_id)
     context = open_context(RunRef(str(home.root), partition.name, chosen))
-    with _relations(context.folder) as (con, has):
+    labels = (_document(context.folder / ENUMERATE_FACTS) or {}).get("labels", {})
+    with _relations(context.folder, labels) as (con, has):
         run = _run_facts(context, has)
         matches = assets.explain(con, what.strip(), run)
     if not matches:
@@ -87,9 +89,14 @@ def _unknown(what: str, run: RunFacts) -> UsageError:
     )
 
 
+# Where a library's id stands in a relation that a person is told of.
+SHOWN_BY_LABEL = {"local": "library_id", "memory": "indexed_in"}
+
+
 @contextmanager
-def _relations(folder: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, frozenset[str]]]:
-    """The run's relations by name, and which of them the run wrote; the others are empty.
+def _relations(folder: Path, labels: dict[str, str]) -> Iterator[tuple[duckdb.DuckDBPyConnection, frozenset[str]]]:
+    """The run's relations by name, and which of them the run wrote; the others are empty. Where a library's id stands,
+    its label is shown.
 
     A Parquet file that a killed step left torn counts as not written.
     """
@@ -107,10 +114,18 @@ def _relations(folder: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, frozen
     }
     con = connect(spill=folder / "spill")
     try:
+        con.execute(
+            "CREATE TABLE labels AS SELECT unnest($ids) AS id, unnest($labels) AS label",
+            {"ids": list(labels), "labels": list(labels.values())},
+        )
+        con.execute("CREATE MACRO label_of(wanted) AS (SELECT any_value(label) FROM labels WHERE id = wanted)")
         has = set()
         for name, schema in schemas.items():
             try:
-                con.execute(f"CREATE VIEW {name} AS FROM read_parquet({quoted(folder / f'{name}.parquet')})")
+                file = f"read_parquet({quoted(folder / f'{name}.parquet')})"
+                shown = SHOWN_BY_LABEL.get(name)
+                columns = "*" if shown is None else f"* REPLACE (coalesce(label_of({shown}), {shown}) AS {shown})"
+                con.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {file}")
                 has.add(name)
             except (duckdb.IOException, duckdb.InvalidInputException):
                 con.register(name, schema.empty_table())

@@ -482,3 +482,17 @@ def test_file_names_cannot_steer_the_terminal(world: World) -> None:
     text = shown("A" * 27 + "=")
     assert "\x1b" not in text and "\u202e" not in text and "a\\x1b[2J\\u202eb\\x0a.jpg" in text
     assert only(name)["file_name"] == name
+
+
+def test_a_library_is_called_by_its_name_and_not_by_its_id(world: World, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    world.backed_up("gone1.jpg")
+    (other / "kept.jpg").write_bytes(b"photo gone1.jpg")
+    world.register(other, "folder-1a2b3c4d")
+    with writing(partition()) as con:
+        con.execute("UPDATE libraries SET label = 'holidays' WHERE library_id = 'folder-1a2b3c4d'")
+    world.remove("gone1.jpg")
+    world.reconcile()
+    text = shown("gone1.jpg")
+    assert "holidays: kept.jpg" in text and "folder-1a2b3c4d" not in text
