@@ -214,7 +214,9 @@ def test_status_and_verify_tell_whether_runs_are_faster_and_how_they_would_be(
         for command in ("status", "verify"):
             capsys.readouterr()
             run([command])
-            (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("Faster runs", "Session "))]
+            (line,) = [
+                line for line in capsys.readouterr().out.splitlines() if line.startswith(("Faster runs", "Session "))
+            ]
             assert word in line, command
             run([command, "--json"])
             assert word in json.loads(capsys.readouterr().out)["faster_runs"]
