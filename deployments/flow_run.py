@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from deployments import accounts, lifeline
-from deployments.place import ACCOUNTS, check_modules
+from deployments.place import ACCOUNTS, LIMIT, check_modules
 from engine.errors import DeletionSyncError
 from tasks.opening import DEFAULT_PARTITION, find_partition
 
@@ -76,10 +76,14 @@ def _one_at_a_time(partition: str, flow_run: FlowRun) -> Iterator[None]:
     except DeletionSyncError:
         yield
         return
-    limit = f"deletion-sync {name}"
+    limit = f"{LIMIT}{name}"
     with get_client(sync_client=True) as client:
         client.upsert_global_concurrency_limit_by_name(limit, 1)
         if client.read_global_concurrency_limit_by_name(limit).active_slots:
             flow_run_logger(flow_run).info("Another run of this account is on. This one waits for it.")
     with concurrency(limit, lease_duration=_LEASE_SECONDS, strict=True, raise_on_lease_renewal_failure=False):
         yield
+
+
+if __name__ == "__main__":
+    main()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from deployments import accounts, definitions, running
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     import httpx
 
 _SECONDS = 10.0  # to wait for an answer
+_TRIES, _REST_SECONDS = 20, 0.2
+_PAGE = 200
 _SILENCE = 60.0  # after so long without a report the worker counts as gone; it reports every 10 s
 
 
@@ -41,7 +45,7 @@ def check(place: Place) -> list[Finding]:
         with httpx.Client(base_url=f"{found.url}/api", timeout=_SECONDS, trust_env=False) as api:
             _admit(api)
             findings.append(Finding("server", True, f"Prefect's server answers at {found.url}"))
-            findings += [_worker(api), _deployments(api, place)]
+            findings += [_worker(api), _deployments(api, place), _schedules(api)]
     except (httpx.HTTPError, ValueError, KeyError) as error:
         findings.append(Finding("server", False, f"Prefect's server does not answer ({type(error).__name__})."))
     return findings
@@ -50,7 +54,12 @@ def check(place: Place) -> list[Finding]:
 def _admit(api: httpx.Client) -> None:
     """Have the token without which the server takes no POST."""
     client = str(uuid.uuid4())
-    answer = api.get("/csrf-token", params={"client": client}).raise_for_status()
+    for _ in range(_TRIES):  # it is written to a database that may be busy, which the server answers by 503
+        answer = api.get("/csrf-token", params={"client": client})
+        if answer.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+            break
+        time.sleep(_REST_SECONDS)
+    answer.raise_for_status()
     api.headers.update({"Prefect-Csrf-Client": client, "Prefect-Csrf-Token": answer.json()["token"]})
 
 
@@ -72,6 +81,25 @@ def _deployments(api: httpx.Client, place: Place) -> Finding:
     return Finding("deployments", True, f"The deployments are there: {', '.join(wanted)}.")
 
 
-def _rows(api: httpx.Client, path: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = api.post(path, json={"limit": 200}).raise_for_status().json()
+def _schedules(api: httpx.Client) -> Finding:
+    """Whether the server plans what the schedules say: where it does not, nothing would ever run by itself."""
+    active = {
+        row["id"]: row["name"]
+        for row in _rows(api, "/deployments/filter")
+        if not row["paused"] and any(schedule["active"] for schedule in row["schedules"])
+    }
+    state = {"type": {"any_": ["SCHEDULED"]}}
+    runs = _rows(api, "/flow_runs/filter", flow_runs={"state": state}, sort="EXPECTED_START_TIME_ASC")
+    planned = {run["deployment_id"] for run in runs}
+    missing = sorted(name for row_id, name in active.items() if row_id not in planned)
+    if missing:
+        return Finding(
+            "schedules", False, f"No next run is planned of: {', '.join(missing)}. See `deletion-sync logs`."
+        )
+    names = ", ".join(sorted(active.values())) or "none; all are switched off"
+    return Finding("schedules", True, f"The schedules run: {names}.")
+
+
+def _rows(api: httpx.Client, path: str, **wanted: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = api.post(path, json={"limit": _PAGE, **wanted}).raise_for_status().json()
     return rows

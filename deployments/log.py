@@ -59,17 +59,25 @@ def followed(path: Path, wait: Callable[[], bool]) -> Iterator[str]:
     rest = b""
     try:
         while True:
+            # Looked at before it is read: what was written up to the change is read before the change is followed.
+            there = _inode(path)
+            fresh = there is not None and (file is None or os.fstat(file.fileno()).st_ino != there)
             data = b"" if file is None else file.read()
             *lines, rest = (rest + data).split(b"\n")
             yield from (line.decode(errors="replace") for line in lines)
-            if data:
-                continue
-            if path.exists() and (file is None or os.fstat(file.fileno()).st_ino != path.stat().st_ino):
+            if fresh:
                 if file is not None:
                     file.close()
                 file = path.open("rb")
-            elif wait():
+            elif not data and wait():
                 return
     finally:
         if file is not None:
             file.close()
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None

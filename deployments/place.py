@@ -20,6 +20,7 @@ from state.home import Home
 HOST = "127.0.0.1"
 POOL = "deletion-sync"
 WORKER = "up"
+LIMIT = "deletion-sync "  # begins the name of an account's concurrency limit
 DEFINITIONS = Path(__file__).with_name("prefect.yaml")
 
 READY = "deletion-sync: the worker is ready"  # a line of its own on the worker's stdout, for `up`

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +13,7 @@ from uuid import UUID
 
 from deployments import definitions
 from deployments.accounts import Account
-from deployments.place import POOL
+from deployments.place import LIMIT, POOL
 from engine.errors import DeletionSyncError
 
 if TYPE_CHECKING:
@@ -37,12 +39,13 @@ def set_up(accounts: list[Account], folder: Path, tell: Tell) -> None:
     with get_client(sync_client=True) as client:
         _make_pool(client)
         _close_cut_off(client, tell)
+        _free_limits(client)
         _drop_missed(client, tell)
         if _value(client, definitions.DEPLOYED_VARIABLE) == mark and _all_there(client, accounts):
             return
         _set_value(client, definitions.TIMEZONE_VARIABLE, timezone)
     tell("Writing the deployments.")
-    _deploy(path)
+    _deploy(path, tell)
     with get_client(sync_client=True) as client:
         _set_value(client, definitions.DEPLOYED_VARIABLE, mark)
 
@@ -68,6 +71,13 @@ def _close_cut_off(client: SyncPrefectClient, tell: Tell) -> None:
         state: Any = Crashed(message="It was cut off. What it left open the next run brings to an end.")
         client.set_flow_run_state(run.id, state, force=True)
         tell(f"The run “{run.name}” had been cut off. It is marked as crashed.")
+
+
+def _free_limits(client: SyncPrefectClient) -> None:
+    """A run that was killed holds its account's limit for a minute more. None is on now; the next one makes it anew."""
+    for limit in client.read_global_concurrency_limits(limit=_PAGE):
+        if limit.name.startswith(LIMIT):
+            client.delete_global_concurrency_limit_by_name(limit.name)
 
 
 def _drop_missed(client: SyncPrefectClient, tell: Tell) -> None:
@@ -130,16 +140,22 @@ def _set_value(client: SyncPrefectClient, name: str, value: str) -> None:
         client.update_variable(VariableUpdate(name=name, value=value))
 
 
-def _deploy(path: Path) -> None:
-    """`prefect deploy --all`, in this process, which has Prefect loaded already. Raises DeletionSyncError."""
+def _deploy(path: Path, tell: Tell) -> None:
+    """`prefect deploy --all`, in this process, which has Prefect loaded already. Raises DeletionSyncError.
+
+    What it prints is advice for somebody without `up`, so it is told only when it fails.
+    """
     from prefect.cli import app
 
-    before = sys.argv
+    before, said = sys.argv, io.StringIO()
     sys.argv = ["prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(path)]
     try:
-        app()
+        with contextlib.redirect_stdout(said):
+            app()
     except SystemExit as end:
         if end.code:
+            for line in said.getvalue().splitlines():
+                tell(line)
             raise DeletionSyncError(
                 "The deployments could not be written.", "`deletion-sync logs` shows what Prefect said."
             ) from None
