@@ -7,6 +7,8 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from engine.database import interrupt_queries
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -32,4 +34,5 @@ def leave() -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _received.append(number)
+    interrupt_queries()
     raise KeyboardInterrupt

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from cli.output import note
+from engine.database import interrupt_queries
 from engine.errors import DeletionSyncError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -77,4 +78,5 @@ class Stopping:
         if self._in_batch and not again:
             note("It ends after this batch; once more ends it at once.")
             return
+        interrupt_queries()
         raise KeyboardInterrupt

@@ -15,13 +15,13 @@ from tests.cli.program import ROOT, ended, environment, heed_interrupts, start
 
 QUERY = """
 import sys
-import duckdb
 from cli.commands import app
 from cli.main import main
+from engine.database import connect
 
 @app.command("count")
 def count() -> None:
-    con = duckdb.connect()
+    con = connect()
     print("begun", flush=True)
     {work}
 
@@ -42,7 +42,10 @@ def script(code: str) -> Iterator[subprocess.Popen[bytes]]:
         [sys.executable, "-c", code], cwd=ROOT, env=environment({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=heed_interrupts,  # noqa: PLW1509  (it takes no lock)
     ) as process:  # fmt: skip
-        yield process
+        try:
+            yield process
+        finally:
+            process.kill()  # where it has not ended by itself
 
 
 @pytest.mark.parametrize("work", [ENDLESS, SWALLOWED, PLAIN], ids=["query", "swallowed", "waiting"])
