@@ -26,7 +26,7 @@ def policy(port: int) -> str:
     return "; ".join(
         [
             "default-src 'self'",
-            "script-src 'self'",
+            "script-src 'self' 'unsafe-eval'",  # the graph of a run is drawn by a library that compiles its own code
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",
