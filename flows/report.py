@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
+from prefect import runtime
 from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 
 from engine.errors import DeletionSyncError
 from engine.runs import tag_name
-from flows import telling
+from flows import notices, telling
 from flows.pictures import picture_cells
 from state.partition import Partition
 from tasks.context import run_folder
@@ -50,17 +51,21 @@ BUCKETS = {"delete": "goes", "pending": "held", "held": "held", "review": "revie
 
 
 def run_and_show(partition_name: str, work: Callable[[], Summary]) -> Any:
-    """Run ``work``, show its summary and return the final state. What it raises is shown too, and raised."""
+    """Run ``work``, show its summary, notify, and return the final state. What it raises is shown too, and raised."""
+    dry_run = bool(runtime.flow_run.parameters.get("dry_run", False))  # apply and restore have no such parameter
     try:
         with telling.shown_progress():
             summary = work()
-    except DeletionSyncError as error:
-        lines = ["# Failed", "", _plain(error.what), "", f"**Next:** {_plain(error.next_step)}"]
-        create_markdown_artifact(markdown="\n".join(lines), key=KEY, description="failed")
+    except Exception as error:
+        if isinstance(error, DeletionSyncError):
+            lines = ["# Failed", "", _plain(error.what), "", f"**Next:** {_plain(error.next_step)}"]
+            create_markdown_artifact(markdown="\n".join(lines), key=KEY, description="failed")
+        notices.tell(partition_name, error, dry_run=dry_run)
         raise
     for line in telling.end_lines(summary):
         telling.log(line)
     create_markdown_artifact(markdown=markdown(summary, partition_name), key=KEY, description=summary.outcome)
+    notices.tell(partition_name, summary, dry_run=dry_run)
     return final_state(summary)
 
 
@@ -107,7 +112,7 @@ def markdown(summary: Summary, partition_name: str) -> str:
             for asset_id, name, bucket, reason, days in rows
         ]
     if total > len(rows):
-        lines += ["", f"{total - len(rows):,} more: `deletion-sync plan {summary.run_id} --all`."]
+        lines += ["", f"{total - len(rows):,} more. `deletion-sync plan --all` shows every row of the newest plan."]
     return "\n".join(lines)
 
 

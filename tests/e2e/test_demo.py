@@ -62,7 +62,7 @@ def assert_nothing_is_left(tmp_path: Path, process: subprocess.Popen[str]) -> No
 
 
 @pytest.mark.parametrize("version", ["2.7.5", "3.1.0"])
-def test_the_demo_succeeds_and_leaves_nothing(version: str, tmp_path: Path) -> None:
+def test_lesson_51_the_demo_succeeds_and_leaves_nothing(version: str, tmp_path: Path) -> None:
     with started(tmp_path, "--server-version", version, warnings="error") as process:
         output, errors = process.communicate()
     assert process.returncode == 0, output + errors

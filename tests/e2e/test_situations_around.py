@@ -155,7 +155,7 @@ def test_a_selected_album_that_was_deleted_with_its_photos_still_counts(world: W
     assert buckets(world) == (0, 4, 0)
 
 
-def test_an_empty_scope_lets_nothing_go(world: World) -> None:
+def test_lesson_78_an_empty_scope_lets_nothing_go(world: World) -> None:
     world.change_settings(indexingScope={"selectedAlbums": []})
     world.remove(FIRST)
     world.reconcile()

@@ -1,0 +1,39 @@
+"""Runs that find nothing leave no trace in the history; a name is never what a deletion is concluded from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from state import journal
+from tasks.opening import find_partition
+from tests.world import World, checksum, small_world
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with small_world(tmp_path, monkeypatch) as found:
+        for number in range(4):
+            found.backed_up(f"IMG_{number}.JPG")
+        found.change_settings(thresholdFloor=100)
+        yield found
+
+
+def test_lesson_76_runs_that_find_nothing_leave_no_line_in_the_journal_and_no_tag(world: World) -> None:
+    for _ in range(3):
+        assert world.reconcile(dry_run=False).outcome == "nothing to do"
+    assert not [line for line in journal.read(find_partition()[1]).records if line.run_id is not None]
+    assert not world.simulator.mutations()
+
+
+def test_lesson_88_an_asset_of_a_deleted_photo_s_name_but_of_other_bytes_stays(world: World) -> None:
+    world.reconcile()
+    again = world.simulator.add_asset(world.user_id, checksum=checksum(b"sent anew"), file_name="IMG_1.JPG")
+    world.remove("IMG_1.JPG")
+    world.reconcile()
+    world.pass_days(15)
+    world.apply(world.reconcile())
+    lines = journal.read(find_partition()[1]).records
+    assert [line.asset_id for line in lines if line.status == "trashed"] == [world.ids["IMG_1.JPG"]] != [again]
