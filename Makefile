@@ -26,11 +26,11 @@ check: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
-# osxphotos and adbutils, so that the tests of those libraries run; without them they are skipped.
+# osxphotos and adbutils, Dask and prefect-redis, so that the tests of what is optional run; without them they are skipped.
 .venv/extras: .venv/ready requirements-extras.lock
 	@if $(BIN)/python -c 'import sys; sys.exit((sys.platform, *sys.version_info[:2]) != ("linux", 3, 11))'; then \
 		$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-extras.lock; \
-	else echo "The tests of Apple Photos and Android libraries need Python 3.11 on Linux and are skipped."; fi
+	else echo "The tests of Apple Photos, Android and several machines need Python 3.11 on Linux and are skipped."; fi
 	@touch $@
 
 # Versions and hashes for every platform and Python that we support; no address of any index.
