@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,7 +91,7 @@ def test_a_video_edited_and_paired_in_one_interval_keeps_its_original(world: Wor
         world.write("videos/clip.mov", CUT_VIDEO)
     else:
         world.write("videos/new.mov", CUT_VIDEO)
-        os.replace(world.folder / "videos/new.mov", world.folder / "videos/clip.mov")
+        (world.folder / "videos/new.mov").replace(world.folder / "videos/clip.mov")
     world.write("stills/photo.jpg", STILL)
     nothing_goes(world)
 
@@ -122,7 +121,7 @@ def test_an_edited_photo_moved_over_another_keeps_the_originals_of_both(world: W
     world.reconcile()
     world.write("a/one.jpg", b"the first one, edited")
     world.reconcile()
-    os.replace(world.folder / "a/one.jpg", world.folder / "a/two.jpg")
+    (world.folder / "a/one.jpg").replace(world.folder / "a/two.jpg")
     nothing_goes(world)
 
 
