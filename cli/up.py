@@ -47,7 +47,7 @@ def up(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Bring up Prefect's server and UI, the schedules and a worker, and stay on.
+    """Bring up the schedules and their web page.
 
     Server and UI answer to this computer alone. Ctrl-C or `deletion-sync down` ends everything.
     """
@@ -76,7 +76,7 @@ def up(
 
 
 def down() -> int:
-    """End the `up` that runs, with its server and its worker."""
+    """End the `up` that runs."""
     from deployments import processes, running
 
     place = _place()
@@ -103,7 +103,7 @@ def logs(
     count: Annotated[int, typer.Option("--lines", metavar="COUNT", min=0, help="How many of the last lines.")] = 100,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay on, and show each line as it comes.")] = False,
 ) -> int:
-    """Show the log of `up`: what it, Prefect's server, the worker and the runs said."""
+    """Show what `up` and its runs said."""
     from deployments.log import followed, last
 
     place = _place()
