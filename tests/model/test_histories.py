@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import duckdb
-import pytest
 from hypothesis import given
 
 from engine.policy import LocalFacts
@@ -19,12 +18,6 @@ from tests.model import bridge, history, local_changes, rules
 from tests.model.history import History, Round, Truth
 from tests.model.profiles import PROFILE_OF_WALKS
 from tests.model.world import Beside, Id, LocalRow, State
-
-
-@pytest.fixture(scope="module")
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    with bridge.open_database() as database:
-        yield database
 
 
 @dataclass(frozen=True, slots=True)
