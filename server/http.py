@@ -5,6 +5,7 @@ What is asked of the server, and what its answers say, is in the other modules.
 
 from __future__ import annotations
 
+import functools
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -231,8 +232,12 @@ def _checked(credential: SecretStr) -> SecretStr:
 
 
 def _trust(verify: ssl.SSLContext | bool) -> ssl.SSLContext | bool:
-    if verify is not True:
-        return verify
+    return _authorities() if verify is True else verify
+
+
+@functools.cache
+def _authorities() -> ssl.SSLContext:
+    """Read once in a process: it takes longer than most requests do."""
     context = httpx.create_ssl_context(trust_env=False)
     context.load_default_certs()  # a home server's own authority is installed on the computer, not in Python
     return context
