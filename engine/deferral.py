@@ -13,9 +13,11 @@ class Reason(StrEnum):
     NOT_ON_THIS_COMPUTER = "not_on_this_computer"
     UNREADABLE = "unreadable"
     CHANGED = "changed"
+    NO_WORKER = "no_worker"
 
 
-# Reading was tried, and did not come to its end. What a limit kept back is no failure.
+# Reading was tried, and did not come to its end. What a limit kept back is no failure,
+# nor is what a cluster did not do: it says nothing about the file.
 FAILED = frozenset({Reason.NOT_ON_THIS_COMPUTER, Reason.UNREADABLE, Reason.CHANGED})
 
 _IN_WORDS = {
@@ -23,6 +25,7 @@ _IN_WORDS = {
     Reason.TIME_BUDGET: "the time for hashing was used up",
     Reason.NOT_ON_THIS_COMPUTER: "not on this computer",
     Reason.UNREADABLE: "cannot be read",
+    Reason.NO_WORKER: "the Dask cluster did not read it",
     Reason.CHANGED: "gone, or changed while it was read",
 }
 

@@ -42,8 +42,12 @@ class Worker:
         self.sent.popleft()
         return answer
 
+    def kill(self) -> None:
+        """Kill the process, wherever it is. Whoever waits for its answer gets EOFError."""
+        self.process.kill()
+
     def end(self) -> None:
-        """Kill the process, wherever it is, and wait for it."""
+        """Kill the process and wait for it."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):

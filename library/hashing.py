@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from library import hash_workers
+from library.hash_cluster import Cluster, ClusterWorker
 from library.hash_file import (
     CHANGED_BEFORE,
     CHANGED_DURING,
@@ -36,14 +37,28 @@ from library.protocol import Hashed, Library, Progress, silent
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 32 << 20
-_LARGE = 16 << 20
 _BATCH_PATHS = 16_384  # bytes of paths: two batches fit into a pipe, so that no side waits for the other for ever
+_LARGE = 16 << 20
 _WORTH_PROCESSES = 200  # parts; for fewer the start of a process costs more than it gains
+_WORTH_CLUSTER = 1000  # parts; for fewer the connection costs more than it gains
 _AHEAD = 16  # batches a worker may be ahead of whoever takes the outcomes
 _GLANCE = 0.2  # seconds between two looks whether it is enough
 
 _COLUMNS = ("library_id", "local_id", "part", "file_name", "size", "modified_ns", "file_identity", "checksum")
 _Row = tuple[Any, ...]  # the values of _COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class _Most:
+    """What a batch holds at most."""
+
+    files: int
+    size: int  # bytes
+    paths: int  # bytes
+
+
+# For a cluster: a task costs its scheduler about a millisecond; a worker that dies loses one.
+_FOR_CLUSTER = _Most(files=256, size=512 << 20, paths=1 << 20)
 
 
 def hash_parts(
@@ -76,6 +91,7 @@ def hash_groups(
     *,
     workers: int | None = None,
     enough: Callable[[], bool] = lambda: False,
+    cluster: Cluster | None = None,
 ) -> Generator[list[tuple[int, Outcome]], None, None]:
     """Row numbers of ``wanted`` (ENUMERATED) with their outcomes, in groups, as they are done (spec, item 5.1).
 
@@ -85,17 +101,19 @@ def hash_groups(
     has a wrong one. So has what a worker process held that was killed. Rows with a checksum of their own (a checksums
     file) are passed through.
 
-    Files that a library can name by path (``path_of``) are read by worker processes where there are many; everything
-    else by threads. Memory stays flat: one chunk a worker (default: one for each usable core) and a few batches in
-    flight. ``enough`` is asked several times a second; once it is true, or when the iterator is closed, the workers
-    stop within a chunk, and what was not handed out was not hashed.
+    Files that a library can name by path (``path_of``) are read by the ``cluster`` where one is given, else by worker
+    processes where there are many; everything else by threads. Memory stays flat: one chunk a worker (default: one for
+    each usable core) and a few batches in flight. ``enough`` is asked several times a second; once it is true, or when
+    the iterator is closed, the workers stop within a chunk (a cluster's after their batch, which nobody waits for),
+    and what was not handed out was not hashed.
     """
-    count = workers or _usable_cores()
+    count = workers or (_usable_cores() if cluster is None else cluster.lanes)
     job = _Job(
         libraries,
-        _batches(libraries, wanted),
+        _batches(libraries, wanted, _most(cluster)),
         threading.Semaphore(_AHEAD * count),
-        by_processes=wanted.num_rows >= _WORTH_PROCESSES,
+        by_processes=cluster is not None or wanted.num_rows >= _WORTH_PROCESSES,
+        start=hash_workers.start if cluster is None else cluster.start,
     )
     lanes = [threading.Thread(target=_lane, args=(job,), name=f"hash-{n}", daemon=True) for n in range(count)]
     for lane in lanes:
@@ -120,9 +138,18 @@ def hash_groups(
             job.room.release()
         with job.lock:
             for worker in job.workers:
-                worker.process.kill()
+                worker.kill()
         for lane in lanes:
             lane.join()
+
+
+def _most(cluster: Cluster | None) -> _Most:
+    return _Most(_BATCH_FILES, _BATCH_BYTES, _BATCH_PATHS) if cluster is None else _FOR_CLUSTER
+
+
+def worth_a_cluster(wanted: pa.Table) -> bool:
+    """Whether there is enough to read for other computers."""
+    return bool(wanted.num_rows >= _WORTH_CLUSTER)
 
 
 def _usable_cores() -> int:
@@ -148,10 +175,11 @@ class _Job:
     batches: Iterator[_Batch]
     room: threading.Semaphore
     by_processes: bool
+    start: Callable[[], Worker | ClusterWorker | None]
     lock: threading.Lock = field(default_factory=threading.Lock)
     stop: threading.Event = field(default_factory=threading.Event)
     finished: SimpleQueue[list[tuple[int, Outcome]] | BaseException | None] = field(default_factory=SimpleQueue)
-    workers: list[Worker] = field(default_factory=list)
+    workers: list[Worker | ClusterWorker] = field(default_factory=list)
 
     def next_batch(self) -> _Batch | None:
         self.room.acquire()
@@ -162,7 +190,7 @@ class _Job:
         self.finished.put(list(zip(rows, outcomes, strict=True)))
 
 
-def _batches(libraries: Mapping[str, Library], wanted: pa.Table) -> Iterator[_Batch]:
+def _batches(libraries: Mapping[str, Library], wanted: pa.Table, most: _Most) -> Iterator[_Batch]:
     """The rows of ``wanted`` by the way they are read. A stream (a phone) is a batch of its own."""
     files, paths, number = _Batch(), 0, 0
     for piece in wanted.select(_COLUMNS).to_batches(max_chunksize=1024):
@@ -182,9 +210,7 @@ def _batches(libraries: Mapping[str, Library], wanted: pa.Table) -> Iterator[_Ba
             else:
                 size = row[4] or 0
                 if files.rows and (
-                    files.size + size > _BATCH_BYTES
-                    or paths + len(path) > _BATCH_PATHS
-                    or len(files.rows) == _BATCH_FILES
+                    files.size + size > most.size or paths + len(path) > most.paths or len(files.rows) == most.files
                 ):
                     yield files
                     files, paths = _Batch(), 0
@@ -207,7 +233,7 @@ def _path(library: Library, row: _Row) -> bytes | None:
 
 def _lane(job: _Job) -> None:
     """One worker's life: take batches until there are none; files go to a process where that is worth it."""
-    worker: Worker | None = None
+    worker: Worker | ClusterWorker | None = None
     by_process = job.by_processes
     chunk = memoryview(bytearray(CHUNK))
     try:
@@ -235,15 +261,15 @@ def _lane(job: _Job) -> None:
         job.finished.put(None)
 
 
-def _started(job: _Job) -> Worker | None:
+def _started(job: _Job) -> Worker | ClusterWorker | None:
     with job.lock:
-        worker = None if job.stop.is_set() else hash_workers.start()
+        worker = None if job.stop.is_set() else job.start()
         if worker is not None:
             job.workers.append(worker)
         return worker
 
 
-def _answered(job: _Job, worker: Worker) -> Worker | None:
+def _answered(job: _Job, worker: Worker | ClusterWorker) -> Worker | ClusterWorker | None:
     """Take the oldest answer. A worker that ended leaves problems, and no worker."""
     try:
         rows = worker.sent[0]

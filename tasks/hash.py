@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from engine.deferral import Reason, in_words
 from engine.relations import LOCAL as SCHEMA
+from library.hash_cluster import cluster_address, connected
 from library.hash_file import Outcome
-from library.hashing import hash_groups
+from library.hashing import hash_groups, worth_a_cluster
 from library.pairs import pair_by_content
 from library.protocol import Library
 from state import deferred, hash_cache
@@ -62,7 +64,7 @@ def hash_parts_of_run(run: RunRef, listing: Ref) -> Ref:
     context = open_context(run)
     with relations(context.folder, listing=listing) as con:
         listed = con.sql("FROM listing").to_arrow_table()
-    local, facts = with_checksums(context, listed)
+    local, facts = with_checksums(context, listed, cluster_address(os.environ))
     listing_facts = read_json(context.folder / ENUMERATE_FACTS)
     if not listing_facts["access_problems"] and not listing_facts["gaps"]:
         deferred.sweep(context.home, listing_facts["tokens"], without_checksum(local))
@@ -70,26 +72,27 @@ def hash_parts_of_run(run: RunRef, listing: Ref) -> Ref:
     return write_table(local, context.folder / LOCAL)
 
 
-def with_checksums(context: Context, listed: pa.Table) -> tuple[pa.Table, Hashing]:
+def with_checksums(context: Context, listed: pa.Table, cluster: str | None = None) -> tuple[pa.Table, Hashing]:
     """``hash_listing`` of a run, within the limits of its settings and of its request; Live Photos paired by content.
 
     From here on a part has the local id of the asset that it belongs to. Its library and the hash cache know it by the
     one that it was listed under.
     """
     libraries = context.libraries(with_registered=True)
-    local, facts = hash_listing(context.home, libraries, listed, limits_of(context))
+    local, facts = hash_listing(context.home, libraries, listed, limits_of(context), cluster)
     folders = {library_id for library_id, library in libraries.items() if library.kind == "folder"}
     paired = pair_by_content(local, content_ids(context, local), folders)
     return paired.local.sort_by(_ORDER) if paired.moved.num_rows else local, facts
 
 
 def hash_listing(
-    home: Home, libraries: Mapping[str, Library], listed: pa.Table, limits: Limits
+    home: Home, libraries: Mapping[str, Library], listed: pa.Table, limits: Limits, cluster: str | None = None
 ) -> tuple[pa.Table, Hashing]:
     """The listing as LOCAL rows; a part that could not be hashed has a null checksum, and is deferred (spec, item 9).
 
     ``problems`` is empty exactly when every row has a checksum. What was hashed, and what was not, is remembered every
-    few seconds: a run that is stopped goes on where it was (lesson 29).
+    few seconds: a run that is stopped goes on where it was (lesson 29). ``cluster``: the Dask scheduler whose workers
+    read the files where there are many; what they do not read is deferred.
     """
     import pyarrow as pa
 
@@ -104,9 +107,12 @@ def hash_listing(
     reasons: dict[int, str] = {row: reason for row, (reason, _) in kept_back.items()}
     _defer(home, wanted, {row: reason for row, (reason, is_new) in kept_back.items() if is_new})
     until = None if limits.budget is None else clock.now() + limits.budget
-    groups = hash_groups(libraries, todo, enough=lambda: until is not None and clock.now() >= until)
     done, is_done = 0, bytearray(todo.num_rows)
-    with closing(groups):
+    with ExitStack() as stack:
+        found = stack.enter_context(connected(cluster)) if cluster is not None and worth_a_cluster(todo) else None
+        groups = stack.enter_context(
+            closing(hash_groups(libraries, todo, enough=lambda: _is_past(until), cluster=found))
+        )
         for group in _collected(groups):
             outcomes = {open_rows[row]: outcome for row, outcome in group}
             failed = {row: _reason(wanted, row, problem[0]) for row, (*_, problem) in outcomes.items() if problem}
@@ -132,6 +138,10 @@ def hash_listing(
     problems = [*problems[:_TOLD], *([f"and {len(problems) - _TOLD:,} more"] if len(problems) > _TOLD else [])]
     problems += _not_read(wanted, {row: reasons[row] for row in (*kept_back, *late)})
     return ordered, Hashing(known.num_rows, todo.num_rows, problems, counts)
+
+
+def _is_past(until: datetime | None) -> bool:
+    return until is not None and clock.now() >= until
 
 
 def limits_of(context: Context) -> Limits:
