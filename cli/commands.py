@@ -26,6 +26,7 @@ from cli import (
     interruption,
     journal,
     library,
+    notify,
     runs,
     server,
     session,
@@ -83,6 +84,7 @@ def options(
 
 runs.register(app)
 watch.register(app)
+notify.register(app)
 up.register(app)
 server.register(app)
 app.add_typer(journal.app, name="journal")

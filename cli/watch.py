@@ -196,13 +196,13 @@ def _run(watcher: _Watcher) -> None:
 
 
 def _reconciled(watcher: _Watcher) -> Summary:
-    from flows import direct, pipeline, ways
+    from flows import pipeline, watching, ways
 
     request = pipeline.ReconcileRequest(dry_run=not watcher.apply, applies_itself=watcher.apply)
     way = chosen(watcher.way, quiet=watcher.way_told)
     watcher.way_told = True
     if way is ways.Way.DIRECT:
-        return pipeline.reconcile(watcher.stopping.call, direct.WAY, request)
+        return watching.reconciled(watcher.stopping.call, request)
     return ways.reconcile(way, request)
 
 

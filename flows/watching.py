@@ -23,8 +23,10 @@ from state.db import reading
 from state.libraries import registered
 
 if TYPE_CHECKING:
+    from flows.pipeline import Call, ReconcileRequest
     from state.libraries import Registered
     from state.partition import Partition
+    from tasks.summary import Summary
 
 FOLDER, APPLE = "folder", "apple_photos"
 
@@ -153,6 +155,15 @@ class Waiting:
     def ended(self, began: float, now: float) -> None:
         """A run ended; ``began`` is when it did."""
         self._rested_at = now + max(self.cool_down, now - began)
+
+
+def reconciled(call: Call, request: ReconcileRequest) -> Summary:
+    """A run the direct way, of whose end a person is notified. ``call`` and errors: see flows.pipeline.reconcile."""
+    from flows import direct, notices, pipeline
+
+    return notices.reported(
+        request.partition, lambda: pipeline.reconcile(call, direct.WAY, request), dry_run=request.dry_run
+    )
 
 
 def hints(roots: Sequence[Root], stop: Event, tick: float, poll_seconds: float | None) -> Iterator[bool]:

@@ -1,4 +1,4 @@
-"""The server's address and API key, from the environment or from .env. They are read here and kept nowhere else."""
+"""What the environment or .env says: the server's address, the API key, and whom to notify. It is kept nowhere else."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from engine.errors import UsageError
 from state.files import read_bytes
 
 URL, KEY = "SERVER_URL", "SERVER_API_KEY"
+NOTIFY = "NOTIFY_URLS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,15 @@ def load_credentials(environ: Mapping[str, str], directory: Path) -> Credentials
             "Copy the key again from the server's page Account Settings, API Keys, as one line.",
         )
     return Credentials(normalise(values[URL]), SecretStr(key), notes)
+
+
+def notify_urls(environ: Mapping[str, str], directory: Path) -> tuple[SecretStr, ...]:
+    """The addresses for apprise in NOTIFY_URLS, apart by white space; the environment wins over ``directory``/.env.
+
+    They are secrets: what may write to a chat is in them. Raises UsageError and StateUnreadable as load_credentials.
+    """
+    text = environ.get(NOTIFY, "").strip() or _dotenv(directory / ".env").get(NOTIFY) or ""
+    return tuple(SecretStr(url) for url in text.split())
 
 
 def fingerprint(api_key: SecretStr) -> str:
