@@ -109,11 +109,8 @@ def logs(
     place = _place()
     if not place.log.exists() and not follow:
         raise UsageError("There is no log yet.", "Start with `deletion-sync up`.")
-    for line in last(place.log, count):
+    for line in followed(place.log, count, _waited) if follow else last(place.log, count):
         say(line)
-    if follow:
-        for line in followed(place.log, _waited):
-            say(line)
     return 0
 
 

@@ -51,12 +51,12 @@ def last(path: Path, count: int) -> list[str]:
     return lines[-count:] if count else []
 
 
-def followed(path: Path, wait: Callable[[], bool]) -> Iterator[str]:
-    """Each line that is added from now on, through the change to a new file, until ``wait`` says True."""
+def followed(path: Path, count: int, wait: Callable[[], bool]) -> Iterator[str]:
+    """The last lines, and each that is added, through the change to a new file, until ``wait`` says True."""
     file = path.open("rb") if path.exists() else None
-    if file is not None:
-        file.seek(0, os.SEEK_END)
-    rest = b""
+    before = older(path).read_bytes() if older(path).exists() else b""
+    *known, rest = (before + (b"" if file is None else file.read())).split(b"\n")
+    yield from (line.decode(errors="replace") for line in (known[-count:] if count else []))
     try:
         while True:
             # Looked at before it is read: what was written up to the change is read before the change is followed.

@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
+from deployments.log import Log
 from tests.cli.program import now, photos
 from tests.deployments.upping import (
     PROGRAM,
@@ -55,7 +56,7 @@ class Stage:
     up: Up = field(init=False)
     first: str = ""
 
-    def start(self) -> Up:
+    def start(self, **changes: str) -> Up:
         """`up`, ready, where everything around it tries to lead it astray."""
         elsewhere = "http://127.0.0.1:9/api"
         self.up = self.stack.enter_context(
@@ -63,6 +64,7 @@ class Stage:
                 self.world.home, self.directory, HOME=str(self.user), PREFECT_API_URL=elsewhere,
                 PREFECT_HOME=str(self.user / "prefect"), prefect_server_database_connection_url="sqlite:////nowhere/x",
                 PREFECT_SERVER_ANALYTICS_ENABLED="true", HTTP_PROXY="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9",
+                **changes,
             )
         )  # fmt: skip
         self.up.told("Ready")
@@ -88,7 +90,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         (directory / "tasks.py").write_text("raise SystemExit('the wrong module')\n")
         (directory / "prefect.toml").write_text('[api]\nurl = "http://127.0.0.1:9/api"\n')
         found = Stage(world, directory, user, key, stack)
-        found.start()
+        found.start(SERVER_API_KEY=key)
         yield found
 
 
@@ -159,9 +161,9 @@ def test_no_file_of_prefect_or_of_up_holds_the_key(stage: Stage) -> None:
     ]
     assert {"prefect.db", "up.log"} <= {path.name for path in files}
     assert all(stage.key.encode() not in path.read_bytes() for path in files)
-    environment = Path(f"/proc/{stage.up.pid('server')}/environ")
-    if environment.exists():
-        assert b"SERVER_API_KEY" not in environment.read_bytes()
+    server, worker = (Path(f"/proc/{stage.up.pid(name)}/environ") for name in ("server", "worker"))
+    if server.exists():  # not on macOS
+        assert stage.key.encode() in worker.read_bytes() and stage.key.encode() not in server.read_bytes()
 
 
 def test_nothing_of_the_persons_own_prefect_is_read_or_written(stage: Stage) -> None:
@@ -276,12 +278,22 @@ def test_logs_shows_what_was_said_and_follows(stage: Stage) -> None:
     ) as following:  # fmt: skip
         assert following.stdout is not None
         following.stdout.readline()
-        former = stage.up.pid("worker")
-        os.kill(former, signal.SIGKILL)
-        assert any(b"The worker ended by SIGKILL" in line for line in following.stdout)
+        Log(stage.world.home / "up" / "up.log").write("test", "a new line")
+        assert any(b"test   a new line" in line for line in following.stdout)
         following.kill()
-    assert group(former) == []
-    assert stage.up.ready_again("worker", former) != former
+
+
+def test_a_worker_that_is_killed_is_started_again_and_its_run_is_ended_and_told(stage: Stage) -> None:
+    former = stage.up.pid("worker")
+    with api_of(stage.up.url) as api:
+        run_id = run_of(api, "reconcile/full", dry_run=True)["id"]
+        until(lambda: any("flow_run" in command for command in group(former)), "the run's process")
+        os.kill(former, signal.SIGKILL)
+        stage.up.told("The worker ended by SIGKILL")
+        until(lambda: group(former) == [], "the end of the run's process", 2)
+        assert stage.up.ready_again("worker", former) != former
+        run = api.get(f"/flow_runs/{run_id}").json()
+    assert (run["state_type"], "cut off" in run["state"]["message"]) == ("CRASHED", True)
 
 
 def test_a_server_that_is_killed_is_started_again_and_knows_its_runs(stage: Stage) -> None:

@@ -188,6 +188,7 @@ def test_a_group_that_ignores_sigterm_is_killed_after_its_time() -> None:
 
 def test_the_log_begins_anew_when_it_is_full_and_a_follower_goes_along(tmp_path: Path) -> None:
     log = Log(tmp_path / "up.log", largest=300)
+    log.write("up", "long before")
     log.write("up", "before")
     seen: list[str] = []
     looking, written = threading.Event(), threading.Event()
@@ -197,7 +198,7 @@ def test_the_log_begins_anew_when_it_is_full_and_a_follower_goes_along(tmp_path:
         return written.wait(0.01)
 
     def follow() -> None:
-        for line in followed(log.path, ended):
+        for line in followed(log.path, 1, ended):
             seen.append(line)
 
     reader = threading.Thread(target=follow)
@@ -205,10 +206,10 @@ def test_the_log_begins_anew_when_it_is_full_and_a_follower_goes_along(tmp_path:
     assert looking.wait(10)
     for number in range(20):
         log.write("worker", f"line {number}\x1b[31m")
-        until(lambda number=number: len(seen) > number, "the follower")  # type: ignore[misc]
+        until(lambda number=number: len(seen) > number + 1, "the follower")  # type: ignore[misc]
     written.set()
     reader.join(10)
-    assert [line.split()[-1] for line in seen] == [f"{number}\x1b[31m" for number in range(20)]
+    assert [line.split()[-1] for line in seen] == ["before", *(f"{number}\x1b[31m" for number in range(20))]
     assert older(log.path).exists() and log.path.stat().st_size <= 300 + 60
     assert len(last(log.path, 3)) == 3 and last(log.path, 0) == []
     assert log.path.stat().st_mode & 0o077 == 0
