@@ -115,17 +115,23 @@ with clock_of(lambda: datetime.fromisoformat("{trouble.now.isoformat()}")):
     assert len(there.taken) == named
 
 
-def test_what_a_service_gets_points_to_no_other_host_and_is_not_redirected(there: Service, tmp_path: Path) -> None:
+def test_a_service_gets_title_and_body_as_they_are_and_no_redirect_is_followed(there: Service, tmp_path: Path) -> None:
     (channel,) = own_channels({"NOTIFY_URLS": there.url}, tmp_path)
     channel.send(NOTICE)
     (body,) = there.taken
     assert (body["title"], body["message"]) == (NOTICE.title, NOTICE.body)
-    assert "http" not in json.dumps(body)
     with service() as elsewhere:
         there.status, there.location = 307, f"http://127.0.0.1:{elsewhere.port}/"
         with pytest.raises(NotTaken):
             channel.send(NOTICE)
         assert elsewhere.asked == []
+
+
+def test_no_service_is_pointed_to_a_picture_on_another_host(there: Service, tmp_path: Path) -> None:
+    (channel,) = own_channels({"NOTIFY_URLS": f"mmost://127.0.0.1:{there.port}/{SECRET}?image=yes"}, tmp_path)
+    channel.send(NOTICE)
+    (body,) = there.taken
+    assert NOTICE.body in body["text"] and "http" not in json.dumps(body)
 
 
 def test_the_addresses_come_from_dotenv_where_the_environment_has_none_and_show_nothing(tmp_path: Path) -> None:
