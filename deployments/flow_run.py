@@ -50,7 +50,7 @@ def _use_credentials(partition: str) -> None:
 
     Where they cannot be had the flow looks for them itself, in the account's folder, and tells why.
     """
-    from state.credentials import KEY, URL, load_credentials
+    from state.credentials import KEY, NOTIFY, URL, load_credentials, notify_urls
 
     known = os.environ.get(ACCOUNTS)
     if known is None:
@@ -62,6 +62,8 @@ def _use_credentials(partition: str) -> None:
         os.chdir(directory)
         return
     os.environ[URL], os.environ[KEY] = found.server_url, found.api_key.get_secret_value()
+    if addresses := notify_urls(os.environ, directory):
+        os.environ[NOTIFY] = " ".join(address.get_secret_value() for address in addresses)
 
 
 @contextlib.contextmanager

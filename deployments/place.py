@@ -14,7 +14,7 @@ from pathlib import Path
 
 from engine.errors import DeletionSyncError
 from flows.privacy import ALWAYS, UNLESS_SET
-from state.credentials import KEY, URL
+from state.credentials import KEY, NOTIFY, URL
 from state.home import Home
 
 HOST = "127.0.0.1"
@@ -99,8 +99,8 @@ def environment(place: Place, port: int, environ: Mapping[str, str]) -> dict[str
 
 
 def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of Prefect's server, which has no use for the photo server's key."""
-    return {name: value for name, value in environment.items() if name not in (URL, KEY)}
+    """The environment of Prefect's server, which has no use for the photo server's key, nor for where notices go."""
+    return {name: value for name, value in environment.items() if name not in (URL, KEY, NOTIFY)}
 
 
 def check_modules() -> None:
