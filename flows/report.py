@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -47,6 +48,10 @@ FIGURES = {
     "restored": "brought back",
     "excluded": "protected from later runs",
 }
+# Markdown's own: what becomes markup by itself, and what does in pairs (an underscore only at the edge of a word).
+_ALWAYS = re.compile(r"[\[\]|]|&(?=[#\w]+;)|^[-+#]")
+_PAIRS = tuple(map(re.compile, (r"\*+", r"~+", r"`+", r"(?<![^\W_])_+|_+(?![^\W_])")))
+
 BUCKETS = {"delete": "goes", "pending": "held", "held": "held", "review": "review"}
 
 
@@ -136,6 +141,12 @@ def _candidates(summary: Summary, partition: Partition) -> tuple[list[tuple[str,
 
 
 def _plain(name: str) -> str:
-    """A file name that cannot become markup of the page."""
-    kept = "".join(character if character.isprintable() else "?" for character in name)
-    return "".join("\\" + c if c in "\\`*_{}[]<>()#+-!|~" else c for c in kept)
+    """A file name that cannot become markup of the page. Only what could become some is escaped: one of Prefect's two
+    UIs shows the backslashes, and names such as IMG_1.JPG are to be read.
+    """
+    kept = "".join(character if character.isprintable() else "?" for character in name).replace("\\", "\\\\")
+    for pairs in _PAIRS:
+        if len(pairs.findall(kept)) > 1:  # a single one stands for itself
+            kept = pairs.sub(lambda found: "".join(f"\\{c}" for c in found[0]), kept)
+    # An address in the text would take a backslash before "<" for its own end.
+    return _ALWAYS.sub(r"\\\g<0>", kept).replace("<", "&lt;")

@@ -119,7 +119,7 @@ def assert_runs_are_readable(
         for run in flow_runs[2:5]
     )
     assert planned.startswith("# Planned: your review is needed") and digest in planned
-    assert "IMG\\_1.JPG" in planned and "![](data:image/" in planned
+    assert "[IMG_1.JPG](" in planned and "![](data:image/" in planned
     assert went.startswith("# Moved to the server's trash") and "/tags?path=" in went
     assert refused.startswith("# Failed") and "**Next:**" in refused
     bars = [a for a in artifacts if a["key"] == "progress"]
