@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 CHROMIUM = shutil.which("chromium")
 WIDTH = 1200
@@ -35,7 +36,7 @@ _OPTIONS = (
 class Browser:
     """One page. ``requests``: the address of everything it asked for; ``refused``: what its policy kept it from."""
 
-    socket: ClientConnection
+    socket: Connection
     session: str = ""
     requests: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)

@@ -93,7 +93,7 @@ def main(folder: Path) -> None:
         page.open(f"{up.url}/runs/flow-run/{run['id']}", "rails: 3")
         page.picture(folder / "run.png", 900)
         page.open(summary(up), "your review is needed", "IMG_0003.JPG")
-        page.picture(folder / "summary.png", 1340)
+        page.picture(folder / "summary.png", 1400)
         page.open(form(up, "apply/apply"), "confirm", "Submit")
         page.picture(folder / "apply-form.png", 940)
 
