@@ -42,6 +42,7 @@ class Scene:
 @contextmanager
 def scene(root: Path) -> Iterator[Scene]:
     """The scene in the empty folder ``root``, ended with the block."""
+    root.mkdir(exist_ok=True)
     with staged("3.1.0", kept=root) as stage:
         stage.clock.passed = -WEEKS
         story.back_up_a_library(stage)
