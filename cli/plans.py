@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cli.output import day, plural, say, table
+from engine.reasons import REASONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,23 +16,6 @@ if TYPE_CHECKING:
 
 DELETE, HELD, REVIEW = "delete", "held", "review"
 _SHOWN = 200  # rows per bucket, unless all are asked for
-
-# docs/rules.md, section 4, in a person's words
-REASONS = {
-    "confirmed": "you deleted it",
-    "unconfirmed": "it is not in your library any more",
-    "quarantine": "deleted, in quarantine",
-    "retired_edit": "an earlier edit of a photo",
-    "deleted_again": "deleted again after you protected it",
-    "history_lost": "the local history was lost",
-    "not_vouched_for": "no library here tells of its deletion",
-    "in_other_library": "another registered library has it",
-    "alive_under_another_checksum": "a photo of its name and time is still there",
-    "motion_foreign": "its motion video is not yours or is locked",
-    "motion_alive": "its motion video is still there",
-    "motion_excluded": "its motion video is protected",
-    "orphan_motion": "a motion video without its still",
-}
 
 
 def decisions(partition: Partition, run_id: str) -> dict[str, list[dict[str, Any]]]:

@@ -13,6 +13,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 
 from engine.errors import DeletionSyncError
+from engine.reasons import REASONS
 from engine.runs import tag_name
 from flows import notices, telling
 from flows.pictures import picture_cells
@@ -113,7 +114,7 @@ def markdown(summary: Summary, partition_name: str) -> str:
         lines += ["", "| | file | what | why | days left |", "|---|---|---|---|---:|"]
         lines += [
             f"| {cells.get(asset_id, '')} | [{_plain(name)}]({partition.server_url}/photos/{asset_id}) "
-            f"| {BUCKETS.get(bucket, bucket)} | {reason.replace('_', ' ')} | {'' if days is None else days} |"
+            f"| {BUCKETS.get(bucket, bucket)} | {REASONS.get(reason, reason)} | {'' if days is None else days} |"
             for asset_id, name, bucket, reason, days in rows
         ]
     if total > len(rows):
