@@ -50,7 +50,7 @@ FIGURES = {
     "excluded": "protected from later runs",
 }
 # Markdown's own: what becomes markup by itself, and what does in pairs (an underscore only at the edge of a word).
-_ALWAYS = re.compile(r"[\[\]|]|&(?=[#\w]+;)|^[-+#]")
+_ALWAYS = re.compile(r"[\[\]|]|&(?=[#\w]+;)|^[-+#>]")
 _PAIRS = tuple(map(re.compile, (r"\*+", r"~+", r"`+", r"(?<![^\W_])_+|_+(?![^\W_])")))
 
 BUCKETS = {"delete": "goes", "pending": "held", "held": "held", "review": "review"}
