@@ -47,6 +47,7 @@ def set_up(accounts: list[Account], folder: Path, tell: Tell) -> None:
     tell("Writing the deployments.")
     _deploy(path, tell)
     with get_client(sync_client=True) as client:
+        _close_forms(client)
         _set_value(client, definitions.DEPLOYED_VARIABLE, mark)
 
 
@@ -124,6 +125,15 @@ def _runs(client: SyncPrefectClient, states: list[StateType], before: datetime |
 
 def _all_there(client: SyncPrefectClient, accounts: list[Account]) -> bool:
     return set(definitions.names(accounts)) <= {row.name for row in client.read_deployments(limit=_PAGE)}
+
+
+def _close_forms(client: SyncPrefectClient) -> None:
+    """Let the server refuse a parameter that a flow does not have, such as a misspelt one, before a run is made."""
+    from prefect.client.schemas.actions import DeploymentUpdate
+
+    for row in client.read_deployments(limit=_PAGE):
+        schema = {**(row.parameter_openapi_schema or {}), "additionalProperties": False}
+        client.update_deployment(row.id, DeploymentUpdate(parameter_openapi_schema=schema))
 
 
 def _value(client: SyncPrefectClient, name: str) -> Any:
