@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,12 @@ def up(
             "--account", metavar="DIRECTORY", help="The folder of a further account's .env. May be given several times."
         ),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", metavar="PORT", min=1, max=65535, help="Serve figures for Prometheus there; else nowhere."
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only look whether the one that runs works. Exit code 0: it does.")
     ] = False,
@@ -68,7 +75,7 @@ def up(
         if port is None and free != ports.USUAL:
             note(f"Port {ports.USUAL} is taken by another program, so this is at {free}.")
         stopping = Stopping()
-        with stopping.heeded():
+        with stopping.heeded(), _metrics(place, metrics_port, free):
             supervise(place, free, known[0].directory, os.environ, stopping.event, note)
     if stopping.by == signal.SIGINT:
         raise KeyboardInterrupt
@@ -127,6 +134,22 @@ def _place() -> Place:
     from state.home import Home
 
     return Place(Home.locate(os.environ))
+
+
+@contextlib.contextmanager
+def _metrics(place: Place, port: int | None, taken: int) -> Iterator[None]:
+    """The figures, where they were asked for. Raises UsageError where their port is not free."""
+    if port is None:
+        yield
+        return
+    from deployments import metrics, ports
+    from deployments.place import origin
+
+    if port == taken or not ports.is_free(port):
+        raise UsageError(f"Port {port} is taken.", "Give another one with --metrics-port.")
+    with metrics.served(place.home, port):
+        note(f"Figures for Prometheus are at {origin(port)}{metrics.PATH}")
+        yield
 
 
 def _checked(place: Place, *, as_json: bool) -> int:
