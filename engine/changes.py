@@ -63,7 +63,8 @@ DELETE FROM retired WHERE checksum IN (SELECT checksum FROM alive);
 """
 
 # Who may go on as whom: a file that an id gave up (`old`) and another id gained (`new`), by its bytes; or, where a Live
-# Photo is grouped otherwise than before, by its name or inode, because it may have been edited meanwhile.
+# Photo is grouped otherwise than before, by its inode, because it may have been edited meanwhile; and if it was written
+# anew meanwhile, by its name.
 HEIRS = """
 CREATE OR REPLACE TEMP TABLE gone_ids AS
     SELECT * FROM known_ids ANTI JOIN seen_ids USING (library_id, local_id);
@@ -73,18 +74,26 @@ CREATE OR REPLACE TEMP TABLE given_up AS
 CREATE OR REPLACE TEMP TABLE gained AS
     SELECT w.* FROM whole w
     ANTI JOIN known k ON k.library_id = w.library_id AND k.local_id = w.local_id AND k.checksum = w.checksum;
+CREATE OR REPLACE TEMP TABLE inherited AS
+    SELECT g.library_id AS old_library, g.local_id AS old_id, n.library_id AS new_library, n.local_id AS new_id,
+        g.checksum AS old_checksum, n.checksum AS new_checksum
+    FROM given_up g JOIN gained n USING (checksum)
+    UNION
+    SELECT g.library_id, g.local_id, n.library_id, n.local_id, g.checksum, n.checksum
+    FROM given_up g JOIN gained n ON n.library_id = g.library_id AND n.file_identity = g.file_identity
+    WHERE (g.part, n.part) IN (('motion', 'primary'), ('primary', 'motion'));
 CREATE OR REPLACE TEMP TABLE heirs AS
     SELECT old_library, old_id, new_library, new_id, old_checksum, new_checksum FROM (
-        SELECT g.library_id AS old_library, g.local_id AS old_id, n.library_id AS new_library, n.local_id AS new_id,
-            g.checksum AS old_checksum, n.checksum AS new_checksum
-        FROM given_up g JOIN gained n USING (checksum)
+        FROM inherited
         UNION
         SELECT g.library_id, g.local_id, n.library_id, n.local_id, g.checksum, n.checksum
-        FROM given_up g JOIN gained n ON n.library_id = g.library_id AND n.file_identity = g.file_identity
-        WHERE (g.part, n.part) IN (('motion', 'primary'), ('primary', 'motion'))
-        UNION
-        SELECT g.library_id, g.local_id, n.library_id, n.local_id, g.checksum, n.checksum
-        FROM given_up g JOIN gained n ON n.library_id = g.library_id AND n.file_name = g.file_name
+        FROM (
+            FROM given_up ANTI JOIN inherited i
+                ON i.old_library = given_up.library_id AND i.old_id = given_up.local_id AND i.old_checksum = checksum
+        ) g JOIN (
+            FROM gained ANTI JOIN inherited i
+                ON i.new_library = gained.library_id AND i.new_id = gained.local_id AND i.new_checksum = checksum
+        ) n ON n.library_id = g.library_id AND n.file_name = g.file_name
         WHERE (g.part, n.part) IN (('motion', 'primary'), ('primary', 'motion'))
     ) WHERE (old_library, old_id) <> (new_library, new_id);
 """

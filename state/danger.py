@@ -16,7 +16,9 @@ from state.partition import Partition
 from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, HISTORY_LOST, clear_fact, set_fact
 
 # Exclusions, libraries, the record of runs and the server's credentials stay.
-RESET_TABLES = ("observed", "confirmed_deleted", "retired", "edit_anchors", "detached", "file_only", "local_index")
+RESET_TABLES = (
+    "observed", "confirmed_deleted", "retired", "edit_anchors", "detached", "file_only", "local_index", "accepted_losses",
+)  # fmt: skip
 
 
 def sign_out(home: Home, server_url: str, partition: Partition | None, now: datetime) -> list[str]:

@@ -109,14 +109,15 @@ def find_heirs(state: State, rows: list[LocalRow], hashed_rows: list[LocalRow]) 
     """Rule 1.3. By inode is beyond what these rows can tell."""
     known = checksums_by_id(state.index)
     seen = checksums_by_id(hashed_rows)
+    given_up = [row for row in state.index if row.checksum not in seen.get(row.id, set())]
+    gained = [row for row in rows if row.checksum not in known.get(row.id, set())]
+    found = {row.checksum for row in given_up} & {row.checksum for row in gained}
     return {
         Heir(old.id, new.id, str(old.checksum), str(new.checksum))
-        for old in state.index
-        for new in rows
+        for old in given_up
+        for new in gained
         if old.id != new.id
-        and old.checksum not in seen.get(old.id, set())
-        and new.checksum not in known.get(new.id, set())
-        and (old.checksum == new.checksum or _regrouped(old, new))
+        and (old.checksum == new.checksum or (not {old.checksum, new.checksum} & found and _regrouped(old, new)))
     }
 
 

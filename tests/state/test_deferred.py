@@ -56,10 +56,16 @@ def test_what_a_limit_kept_back_is_no_attempt(home: Home, reason: str) -> None:
 
 
 def test_only_what_failed_often_enough_unchanged_is_given_up(home: Home) -> None:
-    note(home, row("a"), row("b"))
-    note(home, row("a"))
+    note(home, row("a"), row("b"), reason="changed")
+    note(home, row("a"), reason="changed")
     assert deferred.given_up(home, listing(row("a"), row("b")), 2)["local_id"].to_pylist() == ["a"]
     assert deferred.given_up(home, listing(row("a", size=11)), 2).num_rows == 0
+
+
+def test_what_merely_cannot_be_opened_is_tried_for_ever(home: Home) -> None:
+    for _ in range(5):
+        note(home, row("a"), reason="unreadable")
+    assert deferred.given_up(home, listing(row("a")), 2).num_rows == 0
 
 
 def test_a_part_that_is_hashed_is_deferred_no_longer(home: Home) -> None:
