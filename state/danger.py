@@ -17,8 +17,9 @@ from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, HISTORY_LOST, clea
 
 # Exclusions, libraries, the record of runs and the server's credentials stay.
 RESET_TABLES = (
-    "observed", "confirmed_deleted", "retired", "edit_anchors", "detached", "file_only", "local_index", "accepted_losses",
-)  # fmt: skip
+    *("observed", "confirmed_deleted", "retired", "edit_anchors", "detached", "file_only", "local_index"),
+    "accepted_losses",
+)
 
 
 def sign_out(home: Home, server_url: str, partition: Partition | None, now: datetime) -> list[str]:
