@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.cli.program import end_warm, now
-from tests.world import World, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -17,8 +17,15 @@ def warm_program_ends() -> Iterator[None]:
     end_warm()
 
 
+def nothing_yet(world: World) -> None:
+    """Of a newcomer who registered a library, and did no more."""
+
+
+made = kept_fixture(nothing_yet)
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        found.now = now()
-        yield found
+def world(made: Made) -> World:
+    found = made()
+    found.now = now()
+    return found

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,23 @@ from state.partition import Partition
 from state.runs import HISTORY_LOST, set_fact
 from tasks import clock
 from tasks.opening import find_partition
-from tests.world import World, checksum, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World, checksum
 
 TAKEN = datetime(2020, 9, 13, 12, 26, 40, tzinfo=UTC)
 UNREACHABLE = "motion_foreign"  # a listing holds this user's assets alone; tests/engine/test_explain.py has it
 
 
+def prepare(world: World) -> None:
+    world.backed_up("keep.jpg")
+
+
+made = kept_fixture(prepare)
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        found.backed_up("keep.jpg")
-        yield found
+def world(made: Made) -> World:
+    return made()
 
 
 def shown(*arguments: str) -> str:

@@ -21,10 +21,12 @@ from typing import Any
 import duckdb  # noqa: F401  imported before the fork, so that each fork need not
 import httpx  # noqa: F401
 import pyarrow.parquet  # noqa: F401
+from pydantic import SecretStr
 
 from engine.errors import DeletionSyncError
 from flows import direct, pipeline
 from library.identity import load_folder_config, renew_folder
+from server.client import PhotoServer
 from state import exclusions
 from state.db import writing
 from tasks.clock import clock_of, naive_now
@@ -100,6 +102,7 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Fork a process per order, one after the other."""
+    PhotoServer("http://localhost", SecretStr("none")).close()  # it reads the certificate authorities, and asks nothing
     for line in sys.stdin:
         readable, writable = os.pipe()
         pid = os.fork()

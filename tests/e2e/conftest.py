@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.e2e.bad_days import delete_some, furnish
-from tests.world import World, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World
+
+furnished = kept_fixture(furnish)
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        furnish(found)
-        yield found
+def world(furnished: Made) -> World:
+    return furnished()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,20 +17,26 @@ from state.libraries import remove
 from tasks import clock, progress
 from tasks.opening import find_partition
 from tests.crash.stage import partition_of
-from tests.world import World, checksum, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World, checksum
 
 FIRST = "IMG_0.JPG"
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def prepare(world: World) -> None:
     """Ten photos on both sides, seen once; deletions are due at once."""
-    with small_world(tmp_path, monkeypatch) as found:
-        for number in range(10):
-            found.backed_up(f"IMG_{number}.JPG")
-        found.change_settings(quarantineDays=0)
-        found.reconcile()
-        yield found
+    for number in range(10):
+        world.backed_up(f"IMG_{number}.JPG")
+    world.change_settings(quarantineDays=0)
+    world.reconcile()
+
+
+made = kept_fixture(prepare)
+
+
+@pytest.fixture
+def world(made: Made) -> World:
+    return made()
 
 
 def scheduled(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -17,17 +17,23 @@ from state.db import writing
 from tasks import clock, progress
 from tasks.opening import find_partition
 from tasks.summary import Summary
-from tests.world import World, checksum, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World, checksum
 
 EDITED = (1_700_000_000, 1_700_000_000)
 
 
+def prepare(world: World) -> None:
+    for number in range(10):
+        world.backed_up(f"IMG_{number}.JPG")
+
+
+made = kept_fixture(prepare)
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        for number in range(10):
-            found.backed_up(f"IMG_{number}.JPG")
-        yield found
+def world(made: Made) -> World:
+    return made()
 
 
 def attempt(work: Callable[[], Summary]) -> Summary | None:
@@ -235,8 +241,8 @@ def test_lesson_11_history_that_was_lost_stays_lost_until_a_plan_has_shown_it(wo
     assert world.trashed() == {"IMG_9.JPG"}
 
 
-def test_lesson_85_one_library_of_two_that_shows_nothing_aborts_the_run(world: World, tmp_path: Path) -> None:
-    other = tmp_path / "other"
+def test_lesson_85_one_library_of_two_that_shows_nothing_aborts_the_run(world: World) -> None:
+    other = world.folder.with_name("other")
     other.mkdir()
     for number in range(5):
         world.backed_up(f"../other/B_{number}.JPG")

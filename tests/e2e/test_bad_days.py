@@ -19,6 +19,7 @@ from state.errors import StateCorrupt, StateUnwritable
 from tasks import clock, progress
 from tests.crash.stage import client_of, partition_of, tables
 from tests.e2e.bad_days import aborts, all_is_well, confirmed, delete_some, furnish, nothing_changes, plan
+from tests.kept import Made, kept_fixture
 from tests.world import World, small_world
 
 WITHOUT_OVERRIDE = (
@@ -35,12 +36,15 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield found
 
 
+furnished = kept_fixture(furnish)
+
+
 @pytest.fixture
-def due(world: World) -> World:
+def due(furnished: Made) -> World:
     """A world in which a photo and a Live Photo were deleted, and no run has seen it yet."""
-    furnish(world)
-    delete_some(world)
-    return world
+    found = furnished()
+    delete_some(found)
+    return found
 
 
 NAMES = {"2021/IMG_1.JPG", "2020/IMG_90.HEIC", "2020/IMG_90.MOV"}

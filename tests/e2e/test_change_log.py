@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -19,21 +17,27 @@ from state.libraries import Registered, registered
 from tasks.summary import Summary
 from tests.crash.stage import partition_of
 from tests.e2e.bad_days import aborts, confirmed
-from tests.world import World, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World
 
 NFC = "Zürich/Café.jpg"
 NFD = unicodedata.normalize("NFD", NFC)
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def prepare(world: World) -> None:
     """Six photos on both sides, seen by a first run; a confirmed deletion would be due at once."""
-    with small_world(tmp_path, monkeypatch) as found:
-        for name in (NFC, "2019/Rome/1.jpg", "2019/2.jpg", "2020/3.jpg", "2020/4.jpg", "2020/5.jpg"):
-            found.backed_up(name)
-        found.change_settings(quarantineDays=0)
-        assert found.reconcile().outcome == "nothing to do"
-        yield found
+    for name in (NFC, "2019/Rome/1.jpg", "2019/2.jpg", "2020/3.jpg", "2020/4.jpg", "2020/5.jpg"):
+        world.backed_up(name)
+    world.change_settings(quarantineDays=0)
+    assert world.reconcile().outcome == "nothing to do"
+
+
+made = kept_fixture(prepare)
+
+
+@pytest.fixture
+def world(made: Made) -> World:
+    return made()
 
 
 def changes(world: World, summary: Summary) -> set[tuple[str, str, str | None]]:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from state.db import reading
 from tasks.opening import find_partition
+from tests.kept import Made, kept_fixture
 from tests.library.live_photo_files import apple_film, apple_note, picture
-from tests.world import World, small_world
+from tests.world import World
 
 STILL = picture(apple_note("ONE-AND-THE-SAME"))
 VIDEO = apple_film("ONE-AND-THE-SAME")
 CUT_VIDEO = apple_film("ONE-AND-THE-SAME", mdat=50)
 
 
+def prepare(world: World) -> None:
+    for number in range(8):
+        world.backed_up(f"other/IMG_{number}.JPG")
+    world.change_settings(thresholdFloor=100)
+
+
+made = kept_fixture(prepare)
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        for number in range(8):
-            found.backed_up(f"other/IMG_{number}.JPG")
-        found.change_settings(thresholdFloor=100)
-        yield found
+def world(made: Made) -> World:
+    return made()
 
 
 def assets() -> dict[str, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,23 @@ import pytest
 from engine.errors import ConfirmationNeeded
 from state import put_back
 from tasks.opening import find_partition
-from tests.world import World, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World
+
+
+def prepare(world: World) -> None:
+    for number in range(8):
+        world.backed_up(f"IMG_{number}.JPG")
+    world.change_settings(thresholdFloor=100)
+    world.reconcile()
+
+
+made = kept_fixture(prepare)
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        for number in range(8):
-            found.backed_up(f"IMG_{number}.JPG")
-        found.change_settings(thresholdFloor=100)
-        found.reconcile()
-        yield found
+def world(made: Made) -> World:
+    return made()
 
 
 def database() -> Path:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from state import journal
 from tasks.opening import find_partition
-from tests.world import World, checksum, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World, checksum
+
+
+def prepare(world: World) -> None:
+    for number in range(4):
+        world.backed_up(f"IMG_{number}.JPG")
+    world.change_settings(thresholdFloor=100)
+
+
+made = kept_fixture(prepare)
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        for number in range(4):
-            found.backed_up(f"IMG_{number}.JPG")
-        found.change_settings(thresholdFloor=100)
-        yield found
+def world(made: Made) -> World:
+    return made()
 
 
 def test_lesson_76_runs_that_find_nothing_leave_no_line_in_the_journal_and_no_tag(world: World) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,17 +10,23 @@ import pytest
 from cli.main import run
 from state.db import reading
 from tasks.opening import find_partition
-from tests.world import World, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World
+
+
+def prepare(world: World) -> None:
+    for number in range(12):
+        world.backed_up(f"2024/IMG_{number}.JPG")
+    world.change_settings(thresholdFloor=100)
+    world.reconcile()
+
+
+made = kept_fixture(prepare)
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch) as found:
-        for number in range(12):
-            found.backed_up(f"2024/IMG_{number}.JPG")
-        found.change_settings(thresholdFloor=100)
-        found.reconcile()
-        yield found
+def world(made: Made) -> World:
+    return made()
 
 
 def into_trash(world: World, name: str) -> Path:

@@ -5,7 +5,8 @@ The truth here is kept apart from the model and the engine: it is what the promi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
@@ -83,6 +84,10 @@ class Truth:
     server: dict[str, ServerAsset] = field(default_factory=dict)
     trashed_here: dict[str, datetime] = field(default_factory=dict)
     exclusions: dict[str, datetime] = field(default_factory=dict)
+
+    def copy(self) -> Truth:
+        """As it is now, whatever comes."""
+        return replace(self, **{each.name: copy(getattr(self, each.name)) for each in fields(self)})
 
     def apply(self, change: Change) -> None:
         """One act. What cannot be done (no such photo, the id is taken) does nothing."""

@@ -6,17 +6,18 @@ database step for each run), so one walk checks every promise about a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import duckdb
+import pytest
 from hypothesis import given
 
 from engine.policy import LocalFacts
 from tests.model import bridge, history, local_changes, rules
 from tests.model.history import History, Round, Truth
-from tests.model.profiles import PROFILE_OF_WALKS
+from tests.model.profiles import PROFILE_OF_WALKS, once
 from tests.model.world import Beside, Id, LocalRow, State
 
 
@@ -58,8 +59,16 @@ class Step:
         return local_changes.checksums_by_id(row for row in whole if not row.in_trash)
 
 
-def walk(con: duckdb.DuckDBPyConnection, story: History) -> Iterator[Step]:
+Walk = Callable[[History], tuple[Step, ...]]
+
+
+@pytest.fixture(scope="module")
+def walk(con: duckdb.DuckDBPyConnection) -> Walk:
     """The engine's steps through a history. An applied plan trashes its assets on the server."""
+    return once(lambda story: tuple(_steps(con, story)))
+
+
+def _steps(con: duckdb.DuckDBPyConnection, story: History) -> Iterator[Step]:
     truth, state = Truth(), State()
     for number, a_round in enumerate(story.rounds):
         for change in a_round.changes:
@@ -75,15 +84,15 @@ def walk(con: duckdb.DuckDBPyConnection, story: History) -> Iterator[Step]:
         server = tuple(truth.server.values())
         outcome = bridge.decide(con, known, rows, server, policy)
         view = rules.View(server, rows, known, policy)
-        yield Step(number, a_round, truth, before, rows, facts, beside, view, state, outcome)
+        yield Step(number, a_round, truth.copy(), before, rows, facts, beside, view, state, outcome)
         if a_round.applied and facts.complete:
             truth.trash_on_server(rules.to_trash(outcome.decisions))
 
 
 @PROFILE_OF_WALKS
 @given(story=history.histories)
-def test_engine_and_model_walk_side_by_side(con: duckdb.DuckDBPyConnection, story: History) -> None:
-    for step in walk(con, story):
+def test_engine_and_model_walk_side_by_side(walk: Walk, story: History) -> None:
+    for step in walk(story):
         assert step.after == local_changes.apply_local_changes(step.before, step.rows, step.facts, step.beside)
         assert step.view.memory == local_changes.memory(step.after, step.rows, step.facts, ())
         assert step.outcome.candidates == sorted(a.asset_id for a in rules.candidates(step.view))
@@ -144,8 +153,8 @@ PROMISES_OF_A_RUN = (
 
 @PROFILE_OF_WALKS
 @given(story=history.histories)
-def test_every_run_of_a_history_keeps_its_promises(con: duckdb.DuckDBPyConnection, story: History) -> None:
-    for step in walk(con, story):
+def test_every_run_of_a_history_keeps_its_promises(walk: Walk, story: History) -> None:
+    for step in walk(story):
         for promise in PROMISES_OF_A_RUN:
             promise(step)
 
@@ -155,12 +164,10 @@ def test_every_run_of_a_history_keeps_its_promises(con: duckdb.DuckDBPyConnectio
 
 @PROFILE_OF_WALKS
 @given(story=history.histories)
-def test_lesson_1_first_bytes_live_on_and_quarantine_is_never_cut_short(
-    con: duckdb.DuckDBPyConnection, story: History
-) -> None:
+def test_lesson_1_first_bytes_live_on_and_quarantine_is_never_cut_short(walk: Walk, story: History) -> None:
     first_seen: dict[Id, set[str]] = {}
     last_kept: dict[str, datetime] = {}
-    for step in walk(con, story):
+    for step in walk(story):
         last_kept |= dict.fromkeys(step.kept, step.facts.now)
         for decision in step.outcome.decisions:
             if (decision.bucket, decision.reason) == ("delete", "confirmed"):
@@ -176,11 +183,9 @@ def test_lesson_1_first_bytes_live_on_and_quarantine_is_never_cut_short(
 
 @PROFILE_OF_WALKS
 @given(story=history.histories)
-def test_lesson_22_what_was_put_in_the_trash_waits_its_quarantine_from_then_on(
-    con: duckdb.DuckDBPyConnection, story: History
-) -> None:
+def test_lesson_22_what_was_put_in_the_trash_waits_its_quarantine_from_then_on(walk: Walk, story: History) -> None:
     first_in_trash: dict[str, datetime] = {}
-    for step in walk(con, story):
+    for step in walk(story):
         alive = local_changes.alive_checksums(step.rows)
         first_in_trash = dict.fromkeys(alive, step.facts.now) | first_in_trash
         first_in_trash = {c: at for c, at in first_in_trash.items() if c not in step.kept}
@@ -191,12 +196,10 @@ def test_lesson_22_what_was_put_in_the_trash_waits_its_quarantine_from_then_on(
 
 @PROFILE_OF_WALKS
 @given(story=history.histories)
-def test_lesson_22_the_clock_starts_with_the_trash_not_when_it_is_emptied(
-    con: duckdb.DuckDBPyConnection, story: History
-) -> None:
+def test_lesson_22_the_clock_starts_with_the_trash_not_when_it_is_emptied(walk: Walk, story: History) -> None:
     outside: dict[Id, set[str]] = {}
     started: dict[str, datetime] = {}
-    for step in walk(con, story):
+    for step in walk(story):
         now = step.facts.now
         if step.facts.change_log:
             outside = {i: held for i, held in outside.items() if i not in step.beside.handed_over}
@@ -217,11 +220,11 @@ def test_lesson_22_the_clock_starts_with_the_trash_not_when_it_is_emptied(
 @PROFILE_OF_WALKS
 @given(story=history.histories)
 def test_lesson_13_what_was_handed_over_and_what_somebody_brought_back_is_not_trashed(
-    con: duckdb.DuckDBPyConnection, story: History
+    walk: Walk, story: History
 ) -> None:
     given: set[str] = set()
     last_alive: dict[str, datetime] = {}
-    for step in walk(con, story):
+    for step in walk(story):
         last_alive |= dict.fromkeys(local_changes.alive_checksums(step.rows), step.facts.now)
         if step.facts.change_log:
             known = local_changes.checksums_by_id(step.before.index)
@@ -235,8 +238,8 @@ def test_lesson_13_what_was_handed_over_and_what_somebody_brought_back_is_not_tr
 
 @PROFILE_OF_WALKS
 @given(story=history.histories)
-def test_a_run_made_twice_changes_nothing_more(con: duckdb.DuckDBPyConnection, story: History) -> None:
-    for step in walk(con, story):
+def test_a_run_made_twice_changes_nothing_more(con: duckdb.DuckDBPyConnection, walk: Walk, story: History) -> None:
+    for step in walk(story):
         again, known = bridge.merge(con, step.after, step.rows, step.facts, (), step.beside)
         assert again == step.after
         assert known == step.view.memory

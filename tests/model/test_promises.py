@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.policy import Policy
 from tests.model import bridge
 from tests.model import strategies as worlds
-from tests.model.profiles import PROFILE_OF_PROMISES
+from tests.model.profiles import PROFILE_OF_PROMISES, once
 from tests.model.strategies import INSTANT, NOW
 from tests.model.world import Decision, LocalRow, Remembered, ServerAsset
 
@@ -49,7 +49,7 @@ Decide = Callable[[World], bridge.Outcome]
 @pytest.fixture(scope="module")
 def decide() -> Iterator[Decide]:
     with bridge.open_database() as con:
-        yield lambda w: bridge.decide(con, w.known, w.rows, w.server, w.policy)
+        yield once(lambda w: bridge.decide(con, w.known, w.rows, w.server, w.policy))
 
 
 def deletes(outcome: bridge.Outcome) -> list[Decision]:

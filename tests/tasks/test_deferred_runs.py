@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,22 +16,28 @@ from tasks import clock
 from tasks.hash import Limits, hash_listing
 from tasks.hash_now import hash_now
 from tests.crash.stage import partition_of, tables
+from tests.kept import Made, kept_fixture
 from tests.library.worlds import REPOSITORY, library_of
-from tests.world import World, small_world
+from tests.world import World
 
 COUNT = 6
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def prepare(world: World) -> None:
     """A library with a first dry run behind it; then a photo was deleted, and would be trashed at once."""
-    with small_world(tmp_path, monkeypatch) as found:
-        for number in range(COUNT):
-            found.backed_up(f"IMG_{number}.JPG")
-        found.change_settings(quarantineDays=0)
-        assert found.reconcile().outcome == "nothing to do"
-        found.remove("IMG_0.JPG")
-        yield found
+    for number in range(COUNT):
+        world.backed_up(f"IMG_{number}.JPG")
+    world.change_settings(quarantineDays=0)
+    assert world.reconcile().outcome == "nothing to do"
+    world.remove("IMG_0.JPG")
+
+
+made = kept_fixture(prepare)
+
+
+@pytest.fixture
+def world(made: Made) -> World:
+    return made()
 
 
 def waiting(world: World) -> dict[str, dict[str, Any]]:

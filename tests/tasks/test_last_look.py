@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from state import exclusions
 from tests.crash.stage import partition_of
 from tests.e2e.bad_days import plan
-from tests.world import World, checksum, small_world
+from tests.kept import Made, kept_fixture
+from tests.world import World, checksum
+
+
+def prepare(world: World) -> None:
+    """Two stills of one motion video, all deleted locally, and planned."""
+    for number in range(5):
+        world.backed_up(f"IMG_{number}.JPG")
+    video = world.backed_up("shared.MOV", b"shared motion", visibility="hidden", type="VIDEO")
+    for name in ("one.HEIC", "two.HEIC"):
+        world.backed_up(name, name.encode(), live_photo_video_id=video)
+    world.change_settings(quarantineDays=0)
+    world.reconcile()
+    world.remove("shared.MOV", "one.HEIC", "two.HEIC")
+
+
+made = kept_fixture(prepare)
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Two stills of one motion video, all deleted locally, and planned."""
-    with small_world(tmp_path, monkeypatch) as found:
-        for number in range(5):
-            found.backed_up(f"IMG_{number}.JPG")
-        video = found.backed_up("shared.MOV", b"shared motion", visibility="hidden", type="VIDEO")
-        for name in ("one.HEIC", "two.HEIC"):
-            found.backed_up(name, name.encode(), live_photo_video_id=video)
-        found.change_settings(quarantineDays=0)
-        found.reconcile()
-        found.remove("shared.MOV", "one.HEIC", "two.HEIC")
-        yield found
+def world(made: Made) -> World:
+    return made()
 
 
 def test_both_stills_take_the_video_along_once(world: World) -> None:
