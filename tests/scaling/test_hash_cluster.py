@@ -36,7 +36,7 @@ MANY = 1200  # enough for a cluster
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not there answers no later either."""
-    monkeypatch.setattr(hash_cluster, "_CONNECT_SECONDS", 1)
+    monkeypatch.setattr(hash_cluster, "_CONNECT_SECONDS", 5)
     monkeypatch.setattr(hash_cluster, "_GLANCE_SECONDS", 1.0)
 
 
@@ -258,7 +258,7 @@ def test_killed_in_the_middle_it_leaves_files_without_a_checksum_and_the_rest_ri
 def test_whoever_has_enough_waits_for_no_worker(cluster: str, tmp_path: Path) -> None:
     library = library_of(photos(tmp_path / "photos", 1000))
     (tmp_path / "photos/a.mov").touch()
-    os.truncate(tmp_path / "photos/a.mov", 3 << 30)
+    os.truncate(tmp_path / "photos/a.mov", 1 << 30)
     asked: list[int] = []
 
     def enough() -> bool:
