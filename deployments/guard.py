@@ -74,7 +74,8 @@ def guarded(app: App, port: int) -> App:
             await _refused(scope, sending, refusal)
         elif headers[b"host"] == alias and _is_page(scope, headers):
             query = scope["query_string"].decode("latin-1")
-            target = f"http://{own}{scope['path']}{'?' if query else ''}{query}"
+            path = scope["raw_path"].decode("latin-1")  # as it was asked for: decoded it could hold a line break
+            target = f"http://{own}{path}{'?' if query else ''}{query}"
             await _answered(sending, 307, "", [(b"location", target.encode("latin-1", "ignore"))])
         else:
             # A WebSocket that is open when the server stops is cancelled. That is no error.

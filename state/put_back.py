@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from state.db import writing
 from state.files import read_bytes, write_atomic
+from state.libraries import clear_accepted_losses
 from state.partition import Partition
 from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, HISTORY_LOST, clear_fact, get_fact, set_fact
 
@@ -48,6 +49,7 @@ def heed(partition: Partition, now: datetime) -> bool:
         if number is not None and number <= known:
             return False
         con.execute("UPDATE confirmed_deleted SET confirmed_at = $now", {"now": now})
+        clear_accepted_losses(con)  # they were of another time
         clear_fact(con, FIRST_DRY_RUN)
         clear_fact(con, FIRST_DELETE_CONFIRMED)
         set_fact(con, HISTORY_LOST, "the database was put back from an older copy")
