@@ -5,8 +5,10 @@ A library of pictures, deletions of three weeks ago and of today, and a real `up
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tempfile
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from unittest import mock
 import httpx
 from PIL import Image
 
-from demo import story
+from demo import pictures, story
 from demo.stage import Stage, staged
 from flows import direct, pipeline
 from server.simulator import assets
@@ -80,30 +82,31 @@ def summary(up: Up) -> str:
 
 def main(folder: Path) -> None:
     """Write the pictures into ``folder``."""
-    with tempfile.TemporaryDirectory() as root, scene(Path(root)) as found, browser(Path(root, "chromium")) as page:
+    with (
+        tempfile.TemporaryDirectory() as root,
+        mock.patch.object(assets, "webp_of", _small),
+        scene(Path(root)) as found,
+        browser(Path(root, "chromium")) as page,
+    ):
         up = found.up
-        with (
-            mock.patch.object(assets, "webp_of", lambda checksum: _small(found.stage, checksum)),
-            api_of(up.url) as api,
-        ):
-            run = ended_run(api, run_of(api, "reconcile/full", dry_run=True)["id"])
         page.open(f"{up.url}/deployments", "incremental", "restore")
         page.picture(folder / "deployments.png", 540)
         page.open(form(up, "reconcile/full"), "dry_run", "Submit")
         page.picture(folder / "run-form.png", 1230)
-        page.open(f"{up.url}/runs/flow-run/{run['id']}", "rails: 3")
+        page.open(f"{up.url}/runs/flow-run/{found.run['id']}", "rails: 3")
         page.picture(folder / "run.png", 900)
         page.open(summary(up), "your review is needed", "IMG_0003.JPG")
-        page.picture(folder / "summary.png", 1400)
+        page.picture(folder / "summary.png", 1480)
         page.open(form(up, "apply/apply"), "confirm", "Submit")
         page.picture(folder / "apply-form.png", 940)
 
 
-def _small(stage: Stage, checksum: str) -> bytes:
+def _small(checksum: str) -> bytes:
     """What a real server would give: a small picture of the photo, where the simulator has a colour."""
-    for asset in stage.simulator.assets.values():
-        if asset.checksum == checksum and asset.content is not None and asset.content.startswith(b"\xff\xd8"):
-            image, small = Image.open(BytesIO(asset.content)), BytesIO()
+    for number in range(1, pictures.PHOTOS + 1):
+        content = pictures.still(number, pictures.captured_at(number))
+        if b64encode(hashlib.sha1(content, usedforsecurity=False).digest()).decode() == checksum:
+            image, small = Image.open(BytesIO(content)), BytesIO()
             image.thumbnail((96, 96))
             image.save(small, "WEBP")
             return small.getvalue()
