@@ -23,7 +23,7 @@ from tests.crash.stage import (
 )
 from tests.world import World, small_world
 
-WRITES_SAMPLED = 6  # a job; evenly spread over all of its writes
+WRITES_SAMPLED = 4  # a job; evenly spread over all of its writes
 MUTATING = ("PUT", "DELETE")
 
 

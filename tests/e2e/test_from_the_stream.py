@@ -19,16 +19,21 @@ from state.partition import Partition
 from state.runs import STREAM_NOTICE, set_fact
 from tasks.opening import find_partition
 from tasks.summary import Summary
+from tests.kept import Made, kept_world
 from tests.world import World, small_world
 
 PASSWORD = "correct horse battery"
 
 
-@pytest.fixture(params=["2.7.5", "3.1.0"])
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch, request.param) as found:
-        furnish(found)
-        yield found
+@pytest.fixture(scope="module", params=["2.7.5", "3.1.0"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    with kept_world(tmp_path_factory.mktemp("made"), furnish, version=request.param) as again:
+        yield again
+
+
+@pytest.fixture
+def world(made: Made) -> World:
+    return made()
 
 
 def furnish(world: World) -> None:

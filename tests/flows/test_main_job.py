@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,16 +11,25 @@ from engine.errors import ConfirmationNeeded, UsageError
 from engine.runs import tag_name
 from state import danger
 from tasks.opening import find_partition
-from tests.world import World, small_world
+from tests.kept import Made, kept_world
+from tests.world import World
 
 
-@pytest.fixture(params=["2.7.5", "3.1.0"])
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with small_world(tmp_path, monkeypatch, version=request.param) as found:
-        for number in range(8):
-            found.backed_up(f"2024/IMG_{number}.JPG")
-        found.live_photo("2024/IMG_90")
-        yield found
+def prepare(world: World) -> None:
+    for number in range(8):
+        world.backed_up(f"2024/IMG_{number}.JPG")
+    world.live_photo("2024/IMG_90")
+
+
+@pytest.fixture(scope="module", params=["2.7.5", "3.1.0"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    with kept_world(tmp_path_factory.mktemp("made"), prepare, version=request.param) as again:
+        yield again
+
+
+@pytest.fixture
+def world(made: Made) -> World:
+    return made()
 
 
 def test_deleted_photos_are_trashed_after_quarantine_and_come_back(world: World) -> None:
