@@ -105,9 +105,16 @@ def lines(f: SimpleNamespace, run: RunFacts) -> Iterator[Line]:
     yield from of_run(f.asset_id, run)
 
 
+def _unknown(run: RunFacts, ended: str) -> str:
+    """Why a relation is not there: an old run that came to its decisions gave up the copies of its listings."""
+    return (
+        "Not known any more: the listings of old runs are removed." if "decision" in run.has else f"Not known: {ended}"
+    )
+
+
 def _on_server(f: SimpleNamespace, run: RunFacts) -> Iterator[Line]:
     if "server" not in run.has:
-        yield Line("server", Says.SILENT, "Not known: the run ended before it had the server's listing.")
+        yield Line("server", Says.SILENT, _unknown(run, "the run ended before it had the server's listing."))
     elif not f.on_server and f.asset_id is None:
         yield Line("server", Says.STAYS, "The server has no asset with this checksum.")
     elif not f.on_server:
@@ -127,7 +134,7 @@ def _on_server(f: SimpleNamespace, run: RunFacts) -> Iterator[Line]:
 
 def _remembered(f: SimpleNamespace, run: RunFacts) -> Iterator[Line]:
     if "memory" not in run.has:
-        yield Line("observed", Says.SILENT, "Not known: the run ended before it looked at what is remembered.")
+        yield Line("observed", Says.SILENT, _unknown(run, "the run ended before it looked at what is remembered."))
     else:
         yield _either(
             "observed",
@@ -136,7 +143,7 @@ def _remembered(f: SimpleNamespace, run: RunFacts) -> Iterator[Line]:
             "No local library here ever had it.",
         )
     if "local" not in run.has:
-        yield Line("alive", Says.SILENT, "Not known: the run ended before the libraries were read.")
+        yield Line("alive", Says.SILENT, _unknown(run, "the run ended before the libraries were read."))
     else:
         yield _either("alive", not f.alive, "In no local library now.", f"Alive in {some(f.alive)}.")
     if "memory" in run.has:

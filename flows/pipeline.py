@@ -21,7 +21,7 @@ from state.db import reading, writing
 from state.legacy import import_legacy
 from state.lock import partition_lock
 from state.partition import Partition
-from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, LIBRARIES_CHANGED, get_fact, runs, set_fact
+from state.runs import FIRST_DELETE_CONFIRMED, FIRST_DRY_RUN, HISTORY_LOST, LIBRARIES_CHANGED, get_fact, runs, set_fact
 from tasks import (
     classify,
     clock,
@@ -95,7 +95,9 @@ def reconcile(call: Call, way: str, request: ReconcileRequest) -> Summary:
     home, partition = find_partition(request.partition)
     import_legacy(partition, clock.naive_now())
     with partition_lock(partition, "reconcile"):
-        notes = (PUT_BACK,) if put_back.heed(partition, clock.naive_now()) else ()
+        put_back.heed(partition, clock.naive_now())
+        with reading(partition) as con:  # told until a plan has shown what it means
+            notes = (PUT_BACK,) if get_fact(con, HISTORY_LOST) == put_back.PUT_BACK else ()
         with server_of(partition) as server:
             facts = ask_server(server)
             check_scopes(server, PLAN_SCOPES if request.dry_run else TRASH_SCOPES)

@@ -24,7 +24,7 @@ def reconcile(
     dry_run: bool = True,
     local_checksums_file: Path | None = None,
     applies_itself: bool = True,
-    time_budget_seconds: Annotated[int, Field(ge=1)] | None = None,
+    time_budget_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None,
 ) -> Any:
     """Find photos that were deleted locally and plan to move their server copies to the trash.
 

@@ -1,12 +1,14 @@
 """Notices that the database was put back from an older copy: its clocks would count days that it did not see.
 
-A count of merged runs is kept twice, in the database and in a file beside it; the file is written after the commit.
+A count of merged runs is kept in the database, in a file beside it and in one of the home; the files are written after
+the commit. A home that is put back as a whole cannot be told from one that nothing happened to.
 """
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from state.db import writing
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 MERGES = "merges"  # the fact, and the key in the file
 FILE = "merges.json"
+PUT_BACK = "the database was put back from an older copy"  # what HISTORY_LOST then says
 
 
 def count_merge(con: duckdb.DuckDBPyConnection) -> int:
@@ -30,32 +33,40 @@ def count_merge(con: duckdb.DuckDBPyConnection) -> int:
 
 
 def mark(partition: Partition, number: int) -> None:
-    """Keep the number beside the database, once it is committed. Raises StateUnwritable."""
-    write_atomic(partition.path / FILE, json.dumps({MERGES: number}).encode())
+    """Keep the number beside the database and in the home, once it is committed. Raises StateUnwritable."""
+    for path in _places(partition):
+        write_atomic(path, json.dumps({MERGES: number}).encode())
 
 
 def heed(partition: Partition, now: datetime) -> bool:
     """Whether the database is older than what was merged last. Then every quarantine begins anew, at ``now`` (UTC
-    without a zone), and the next run counts as a first one (docs/rules.md, section 5).
+    without a zone), and the next run counts as a first one (docs/rules.md, section 6).
 
-    A file that cannot be understood counts as newer: it was written whole, so something else changed it.
+    A mark that is gone or cannot be understood counts as newer: it was written whole, so something else changed it.
     """
-    kept = read_bytes(partition.path / FILE)
-    if kept is None:
-        return False
-    number = _number(kept)
+    marks = [read_bytes(path) for path in _places(partition)]
+    numbers = [None if content is None else _number(content) for content in marks]
     with writing(partition) as con:
         known = _counted(con)
-        if number is not None and number <= known:
+        # One merge may be without marks: the run ended between its commit and them.
+        if all(content is None for content in marks) and known <= 1:
+            return False
+        if all(number is not None and number <= known for number in numbers):
             return False
         con.execute("UPDATE confirmed_deleted SET confirmed_at = $now", {"now": now})
         clear_accepted_losses(con)  # they were of another time
         clear_fact(con, FIRST_DRY_RUN)
         clear_fact(con, FIRST_DELETE_CONFIRMED)
-        set_fact(con, HISTORY_LOST, "the database was put back from an older copy")
-        set_fact(con, MERGES, str(max(known, number or 0)))
-    mark(partition, max(known, number or 0))
+        set_fact(con, HISTORY_LOST, PUT_BACK)
+        newest = max(known, *(number or 0 for number in numbers))
+        set_fact(con, MERGES, str(newest))
+    mark(partition, newest)
     return True
+
+
+def _places(partition: Partition) -> tuple[Path, Path]:
+    """Beside the database, and where a partition that is put back as a whole does not reach."""
+    return partition.path / FILE, partition.path.parents[1] / "merges" / f"{partition.name}.json"
 
 
 def _counted(con: duckdb.DuckDBPyConnection) -> int:
@@ -67,4 +78,4 @@ def _number(content: bytes) -> int | None:
         number = json.loads(content)[MERGES]
     except (ValueError, KeyError, TypeError):
         return None
-    return number if isinstance(number, int) and 0 <= number < 2**53 else None
+    return number if isinstance(number, int) and number >= 0 else None

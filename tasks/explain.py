@@ -83,6 +83,8 @@ def _known_run(partition: Partition, run_id: str) -> str:
 
 def _unknown(what: str, run: RunFacts) -> UsageError:
     missing = "" if "server" in run.has else " It ended before it had the server's listing."
+    if "decision" in run.has and "server" not in run.has:
+        missing = " Its listings were removed since; only what it decided on is kept."
     return UsageError(
         f"The run {run.run_id} knows nothing of “{what[:100]}”.{missing}",
         "Give a checksum, an asset id, or a whole file name without its folder; or name an earlier run by --run-id.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,17 +66,52 @@ def test_a_plan_of_an_old_copy_is_refused(world: World) -> None:
     assert not world.trashed()
 
 
-def test_a_run_that_ends_between_its_commit_and_the_mark_is_no_copy(world: World) -> None:
-    mark = find_partition()[1].path / put_back.FILE
-    before = mark.read_bytes()
+def marks() -> tuple[Path, Path]:
+    return put_back._places(find_partition()[1])
+
+
+def test_a_partition_that_is_put_back_as_a_whole_is_noticed(world: World, tmp_path: Path) -> None:
+    folder = find_partition()[1].path
     world.remove("IMG_1.JPG")
     world.reconcile()
-    mark.write_bytes(before)  # as if it had been killed there
+    shutil.copytree(folder, tmp_path / "copy")
+    world.pass_days(30)
+    world.reconcile()
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "copy", folder)
+    assert any("put back" in note for note in world.reconcile().notes)
+
+
+def test_a_run_that_ends_between_its_commit_and_the_marks_is_no_copy(world: World) -> None:
+    before = [mark.read_bytes() for mark in marks()]
+    world.remove("IMG_1.JPG")
+    world.reconcile()
+    for mark, content in zip(marks(), before, strict=True):
+        mark.write_bytes(content)  # as if it had been killed there
     world.pass_days(15)
     assert world.reconcile().counts["delete"] == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"merges": "7"}', b'{"merges": 1e400}', b"\xff"])
+def test_it_is_told_until_a_plan_was_shown(world: World) -> None:
+    old = database().read_bytes()
+    world.reconcile()
+    database().write_bytes(old)
+    (world.folder / "away").mkdir()
+    moved = [path.rename(world.folder.parent / path.name) for path in world.folder.glob("*.JPG")]
+    assert world.reconcile().rail is not None
+    for path in moved:
+        path.rename(world.folder / path.name)
+    assert any("put back" in note for note in world.reconcile().notes)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_mark_that_was_removed_counts_as_newer(world: World, which: int) -> None:
+    world.reconcile()
+    marks()[which].unlink()
+    assert any("put back" in note for note in world.reconcile().notes)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"merges": "7"}', b'{"merges": 9007199254740993}', b"\xff"])
 def test_a_mark_that_says_nothing_counts_as_newer_and_is_written_anew(world: World, content: bytes) -> None:
     mark = find_partition()[1].path / put_back.FILE
     mark.write_bytes(content)
