@@ -79,6 +79,7 @@ def kept_world(root: Path, prepare: Callable[[World], object], **options: Any) -
                 ending.close()
                 place = root / f"made-{len(list(root.iterdir()))}"
                 kept[:] = [_made(place, prepare, ending, options)]
+            assert os.environ["SERVER_URL"] == kept[0].world.url, "one kept world at a time"
             return kept[0].world
 
         yield again

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from engine.errors import DeletionSyncError
+from tasks.summary import Summary
 from tests.library.android_world import Phone, phone_world
 from tests.library.fake_adb import FakePhone
 from tests.library.remembered import confirmed
@@ -16,17 +18,46 @@ ONE = "IMG_1.jpg"
 _FAILED = "Error while accessing provider:media\n"
 
 
-@pytest.fixture
-def due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Phone]:
+@contextmanager
+def something_due(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Phone]:
     """One photo's quarantine is over; another phone, with other photos, is connected too."""
     other = FakePhone(serial="OTHER")
     other.add("of somebody else.jpg")
-    with phone_world(tmp_path, monkeypatch, other) as here:
+    with phone_world(root, monkeypatch, other) as here:
         assert here.world.reconcile(dry_run=False).outcome == "nothing to do"
         here.phone.delete(here.numbers[ONE])
         here.run()
         here.world.pass_days(14)
         yield here
+
+
+@pytest.fixture
+def due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Phone]:
+    with something_due(tmp_path, monkeypatch) as here:
+        yield here
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Phone, Summary]]:
+    """What is due is planned; since then a photo was deleted and one was taken. No bad day changes any of that."""
+    with (
+        pytest.MonkeyPatch.context() as monkeypatch,
+        something_due(tmp_path_factory.mktemp("planned"), monkeypatch) as here,
+    ):
+        summary = here.world.reconcile()
+        assert summary.outcome == "planned"
+        here.phone.delete(here.numbers["IMG_2.jpg"])
+        here.phone.add("IMG_9.jpg", b"new")
+        yield here, summary
+
+
+@pytest.fixture
+def bad_day(planned: tuple[Phone, Summary]) -> Iterator[tuple[Phone, Summary]]:
+    """The phone is well again afterwards."""
+    phone = planned[0].phone
+    well = {name: getattr(phone, name) for name in BEFALLEN}
+    yield planned
+    change(**well)(phone)
 
 
 def in_the_middle(happens: Callable[[FakePhone], None]) -> Callable[[FakePhone], None]:
@@ -78,28 +109,39 @@ BAD_DAYS: dict[str, tuple[Callable[[FakePhone], None], str]] = {
     "its media index was rebuilt": (change(version="1409:ffff"), "rebuilt"),
     "an answer is cut off": (cut_off, "cut"),
     "fewer rows than were counted": (truncated, "counts 5 photos and videos, and shows 2"),
-    "the adb server ends in the middle": (in_the_middle(stop_server), "no adb server answers"),
 }
+BEFALLEN = ("connected", "before", "state", "refuses", "hardware", "version", "shows")
+
+
+def nothing_happens(here: Phone, planned: Summary, befall: Callable[[FakePhone], None], said: str) -> None:
+    """On a day that befalls the phone after the plan was made."""
+    before = confirmed()
+    befall(here.phone)
+    with pytest.raises(DeletionSyncError, match=said):
+        outcome = here.world.apply(planned)
+        raise DeletionSyncError(f"{outcome.outcome} {outcome.notes}")
+    summary = here.world.reconcile()
+    assert summary.outcome == "aborted" and summary.rail in ("permission", "incomplete"), summary
+    assert said in summary.notes[0], summary
+    assert confirmed() == before and not here.world.trashed()
 
 
 @pytest.mark.parametrize("day", BAD_DAYS)
 def test_lesson_85_on_a_bad_day_nothing_is_planned_trashed_or_confirmed_and_the_reason_is_said(
-    due: Phone, day: str
+    bad_day: tuple[Phone, Summary], day: str
 ) -> None:
-    befall, said = BAD_DAYS[day]
+    nothing_happens(*bad_day, *BAD_DAYS[day])
+
+
+def test_the_plan_of_before_those_days_is_applied_when_the_phone_is_well_again(planned: tuple[Phone, Summary]) -> None:
+    here, summary = planned
+    assert here.world.apply(summary).outcome == "trashed" and here.world.trashed() == {ONE}
+
+
+def test_lesson_85_an_adb_server_that_ends_in_the_middle_is_no_empty_phone(due: Phone) -> None:
     planned = due.world.reconcile()
-    assert planned.outcome == "planned"
     due.phone.delete(due.numbers["IMG_2.jpg"])
-    due.phone.add("IMG_9.jpg", b"new")
-    before = confirmed()
-    befall(due.phone)
-    with pytest.raises(DeletionSyncError, match=said):
-        outcome = due.world.apply(planned)
-        raise DeletionSyncError(f"{outcome.outcome} {outcome.notes}")
-    summary = due.world.reconcile()
-    assert summary.outcome == "aborted" and summary.rail in ("permission", "incomplete"), summary
-    assert said in summary.notes[0], summary
-    assert confirmed() == before and not due.world.trashed()
+    nothing_happens(due, planned, in_the_middle(stop_server), "no adb server answers")
 
 
 def test_lesson_85_the_photos_of_another_phone_never_stand_for_those_of_the_registered_one(due: Phone) -> None:
