@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-_OURS = "deployments."
+_OURS = " -m deployments."
 _LOOK_SECONDS = 0.05
 
 

@@ -164,8 +164,8 @@ def test_a_leftover_is_ended_and_a_number_that_is_somebody_elses_is_not() -> Non
     wait = "import sys; sys.stdin.read()"
     options = {"stdin": subprocess.PIPE, "start_new_session": True}
     with (
-        subprocess.Popen([sys.executable, "-c", wait, "deployments.worker"], **options) as ours,  # type: ignore[call-overload]
-        subprocess.Popen([sys.executable, "-c", wait, "something else"], **options) as others,  # type: ignore[call-overload]
+        subprocess.Popen([sys.executable, "-c", wait, "-m", "deployments.worker"], **options) as ours,  # type: ignore[call-overload]
+        subprocess.Popen([sys.executable, "-c", wait, "notes/deployments.txt"], **options) as others,  # type: ignore[call-overload]
     ):
         assert processes.end_leftovers([ours.pid, others.pid, 0, 999_999_999]) == [ours.pid]
         assert ours.wait(5) == -9
