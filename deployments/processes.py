@@ -46,7 +46,7 @@ def end_leftovers(leaders: list[int]) -> list[int]:
 
 def _commands(leader: int) -> list[str]:
     listing = subprocess.run(
-        ["ps", "-A", "-o", "pgid=,command="], capture_output=True, text=True, check=False, errors="replace"
+        ["ps", "-A", "-ww", "-o", "pgid=,command="], capture_output=True, text=True, check=False, errors="replace"
     ).stdout
     rows = (line.split(None, 1) for line in listing.splitlines())
     return [row[1] for row in rows if len(row) == 2 and row[0] == str(leader)]
