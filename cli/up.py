@@ -49,6 +49,10 @@ def up(
             "--metrics-port", metavar="PORT", min=1, max=65535, help="Serve figures for Prometheus there; else nowhere."
         ),
     ] = None,
+    users: Annotated[
+        list[str] | None,
+        typer.Option("--allow-user", metavar="USER", help="Another user of this computer who may use the UI."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only look whether the one that runs works. Exit code 0: it does.")
     ] = False,
@@ -63,11 +67,12 @@ def up(
         return _checked(place, as_json=as_json)
     if as_json:
         raise UsageError("--json is for --check.", "Leave it out, or add --check.")
+    from deployments import peer, ports, running
     from deployments import place as places
-    from deployments import ports, running
     from deployments.supervisor import supervise
 
     places.check_modules()
+    os.environ[peer.USERS] = " ".join(str(peer.user_id(name)) for name in users or [])
     with running.alone(place):
         known = _accounts(place, [Path.cwd(), *(accounts or [])])
         free = ports.chosen(port)

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from deployments.peer import Peer
 from deployments.place import HOST
 
 Scope = MutableMapping[str, Any]
@@ -40,10 +41,10 @@ def policy(port: int) -> str:
     )
 
 
-def guarded(app: App, port: int) -> App:
+def guarded(app: App, port: int, admitted: Callable[[Peer | None], bool]) -> App:
     """The app, closed to foreign pages: a foreign Host (DNS rebinding), a foreign Origin, a cross-site request.
 
-    ``localhost`` is led to 127.0.0.1, the one origin that the UI and its API share.
+    ``admitted`` tells whether a client's program may ask at all (deployments.peer). ``localhost`` is led to 127.0.0.1, the one origin that the UI and its API share.
     """
     own, alias = f"{HOST}:{port}", f"localhost:{port}"
     origins = frozenset({f"http://{own}", f"http://{alias}"})
@@ -70,6 +71,8 @@ def guarded(app: App, port: int) -> App:
 
         headers = {bytes(name).lower(): bytes(value).decode("latin-1") for name, value in scope["headers"]}
         refusal = _refusal(scope, headers, own, alias, origins)
+        if not admitted(scope.get("client")):
+            refusal = "This server answers to the user who started it."
         if refusal is not None:
             await _refused(scope, sending, refusal)
         elif headers[b"host"] == alias and _is_page(scope, headers):
@@ -91,8 +94,8 @@ def _refusal(scope: Scope, headers: dict[bytes, str], own: str, alias: str, orig
         return f"This server answers to http://{own} only."
     if headers.get(b"origin", f"http://{own}") not in origins:
         return "Requests of other sites' pages are refused."
-    changing = scope["type"] == "websocket" or scope["method"] not in _READING
-    if changing and headers.get(b"sec-fetch-site", "none") not in ("none", "same-origin"):
+    inside = scope["type"] == "websocket" or scope["method"] not in _READING or scope["path"].startswith("/api")
+    if inside and headers.get(b"sec-fetch-site", "none") not in ("none", "same-origin"):
         return "Requests of other sites' pages are refused."
     return None
 

@@ -21,17 +21,19 @@ def main() -> None:
     from prefect.settings import get_current_settings
 
     from deployments.guard import guarded
+    from deployments.peer import admission
 
     # What the UI shows of Prefect's integrations comes from the copy that Prefect brings along, not from its site.
     collections.KNOWN_VIEWS.update(dict.fromkeys(collections.KNOWN_VIEWS, ""))
     port = get_current_settings().server.api.port
     uvicorn.run(
-        guarded(create_app(final=True), port),
+        guarded(create_app(final=True), port, admission((HOST, port), os.environ)),
         host=HOST,
         port=port,
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # a client is who it is, not who it says
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
 

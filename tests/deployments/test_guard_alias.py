@@ -39,7 +39,7 @@ def test_a_path_is_led_on_as_it_was_asked_for_and_becomes_no_header(raw: bytes, 
     }  # fmt: skip
 
     async def ask() -> None:
-        await guarded(_unreached, PORT)(scope, _nothing, send)
+        await guarded(_unreached, PORT, lambda _: True)(scope, _nothing, send)
 
     asyncio.run(ask())
     assert sent[0]["status"] == 307
