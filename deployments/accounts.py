@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import UsageError
-from state.credentials import KEY, URL, Credentials, load_credentials
+from state.credentials import KEY, NOTIFY, URL, Credentials, load_credentials
 from state.errors import StateCorrupt
 from state.files import read_bytes, write_atomic
 
@@ -51,9 +51,9 @@ def directory_of(accounts: Sequence[Account], partition: str) -> Path:
 
 def checked_credentials(directory: Path, environ: Mapping[str, str], *, alone: bool) -> Credentials:
     """The credentials of an account. Raises UsageError, also where the environment would stand for several folders."""
-    if not alone and (environ.get(URL) or environ.get(KEY)):
+    if not alone and any(environ.get(name) for name in (URL, KEY, NOTIFY)):
         raise UsageError(
-            f"{URL} or {KEY} is set in the environment, which would hide the .env files of several accounts.",
-            f"Unset both, and keep each account's in its own folder, such as {directory / '.env'}.",
+            f"{URL}, {KEY} or {NOTIFY} is set in the environment, which would hide the .env files of several accounts.",
+            f"Unset them, and keep each account's in its own folder, such as {directory / '.env'}.",
         )
     return load_credentials(environ, directory)
