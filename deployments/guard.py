@@ -44,7 +44,8 @@ def policy(port: int) -> str:
 def guarded(app: App, port: int, admitted: Callable[[Peer | None], bool]) -> App:
     """The app, closed to foreign pages: a foreign Host (DNS rebinding), a foreign Origin, a cross-site request.
 
-    ``admitted`` tells whether a client's program may ask at all (deployments.peer). ``localhost`` is led to 127.0.0.1, the one origin that the UI and its API share.
+    ``admitted`` tells whether a client's program may ask at all (deployments.peer). ``localhost`` is led to 127.0.0.1,
+    the one origin that the UI and its API share.
     """
     own, alias = f"{HOST}:{port}", f"localhost:{port}"
     origins = frozenset({f"http://{own}", f"http://{alias}"})
