@@ -174,7 +174,7 @@ def _accounts(place: Place, directories: Sequence[Path]) -> list[Account]:
 
     Raises UsageError, StateError, and ServerError where a further account's server is needed and does not answer.
     """
-    from deployments.accounts import Account, checked_credentials, save
+    from deployments.accounts import Account, checked_credentials, checked_label, save
 
     found: list[Account] = []
     for given in directories:
@@ -182,10 +182,11 @@ def _accounts(place: Place, directories: Sequence[Path]) -> list[Account]:
         credentials = checked_credentials(directory, os.environ, alone=len(directories) == 1)
         for line in credentials.notes:
             note(line)
-        further = bool(found)
-        found.append(
-            Account(directory, _partition_of(place, credentials), directory.name) if further else Account(directory)
-        )
+        if not found:
+            found.append(Account(directory))
+            continue
+        label = checked_label(directory)
+        found.append(Account(directory, _partition_of(place, credentials), label))
     if len({account.label for account in found}) < len(found):
         raise UsageError(
             "Two accounts have folders of the same name.", "Give the folders different names: deployments have them."

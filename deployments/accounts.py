@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from engine.errors import UsageError
 from state.credentials import KEY, NOTIFY, URL, Credentials, load_credentials
 from state.errors import StateCorrupt
 from state.files import read_bytes, write_atomic
+
+_LABEL = re.compile(r"[\w. -]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,16 @@ def directory_of(accounts: Sequence[Account], partition: str) -> Path:
         if account.partition == partition:
             return account.directory
     return accounts[0].directory
+
+
+def checked_label(directory: Path) -> str:
+    """What a further account is called: the name of its folder. Raises UsageError where no deployment can have it."""
+    if not _LABEL.fullmatch(directory.name):
+        raise UsageError(
+            f"The folder name {directory.name!r} cannot end the name of a deployment.",
+            f"Rename {directory} to letters, digits, spaces, dots, hyphens and underscores.",
+        )
+    return directory.name
 
 
 def checked_credentials(directory: Path, environ: Mapping[str, str], *, alone: bool) -> Credentials:
