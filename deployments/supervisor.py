@@ -5,6 +5,7 @@ Each leads a process group, so that whatever it started ends with it.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import signal
@@ -23,6 +24,7 @@ from deployments import lifeline, processes, running
 from deployments.log import Log
 from deployments.place import HOST, READY, Place, environment, origin, without_credentials
 from engine.errors import DeletionSyncError
+from state.errors import StateUnwritable
 from state.files import ensure_folder
 
 Tell = Callable[[str], None]
@@ -76,7 +78,8 @@ def supervise(place: Place, port: int, directory: Path, environ: Mapping[str, st
     log = Log(place.log)
 
     def both(text: str) -> None:
-        log.write("up", text)
+        with contextlib.suppress(StateUnwritable):  # nothing ends for a log that cannot be kept
+            log.write("up", text)
         tell(text)
 
     whole = environment(place, port, environ)
@@ -138,14 +141,18 @@ def _start(family: _Family, child: _Child) -> None:
 
 
 def _read(stream: IO[bytes], child: _Child, log: Log) -> None:
-    """Everything that a process and its own processes say goes to the log."""
+    """Everything that a process and its own processes say goes to the log.
+
+    It is read to its end whether or not it can be kept: on a full disk the process shall not end by a broken pipe.
+    """
     with stream:
         for line in stream:
             text = line.decode(errors="replace").rstrip()
             if text == READY:
                 child.ready.set()
             elif text:
-                log.write(child.name, text)
+                with contextlib.suppress(StateUnwritable):
+                    log.write(child.name, text)
 
 
 def _ended(family: _Family, child: _Child) -> None:
@@ -170,7 +177,7 @@ def _stop(family: _Family) -> None:
         if child.process is None:
             continue
         if processes.end_group(child.process.pid, seconds, again=child.process.poll):
-            family.log.write("up", f"The {child.name} did not end within {seconds:g} s and was killed.")
+            family.tell(f"The {child.name} did not end within {seconds:g} s and was killed.")
         child.process.wait()
         if child.reader is not None:
             child.reader.join(_FIRST_WAIT)
