@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 
 from deployments.place import Place
 from engine.errors import PartitionBusy
@@ -59,12 +61,17 @@ def load(place: Place) -> Running | None:
 
 @contextlib.contextmanager
 def alone(place: Place) -> Iterator[None]:
-    """Be the one `up` of this home. Raises PartitionBusy, saying who runs."""
+    """Be the one `up` of this home, and say so at once. Raises PartitionBusy, saying who runs; StateUnwritable.
+
+    Whoever sees the lock held and reads the file must not take the number of an earlier `up` for this one's: by now it
+    may be somebody else's.
+    """
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(file_lock(place.lock, _WAIT_SECONDS))
         except PartitionBusy:
             raise _busy(place) from None
+        _begin(place)
         yield
 
 
@@ -79,10 +86,19 @@ def now_running(place: Place) -> Running | None:
         return load(place) or Running(0, "", "", "", {})
 
 
+def _begin(place: Place) -> None:
+    """Write who runs now. The processes of an earlier `up` stay, for what is left of them is ended by their numbers."""
+    before = load(place)
+    parts = {} if before is None else {name: replace(part, ready=False) for name, part in before.parts.items()}
+    since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    save(place, Running(os.getpid(), since, "", "", parts))
+
+
 def _busy(place: Place) -> PartitionBusy:
     found = load(place)
-    who = "" if found is None else f" (pid {found.pid}, since {found.since[11:16]} UTC, {found.url})"
+    where = "" if found is None or not found.url else f", {found.url}"
+    who = "" if found is None else f" (pid {found.pid}, since {found.since[11:16]} UTC{where})"
     return PartitionBusy(
         f"deletion-sync is up already in {place.home.root}{who}.",
-        "Open that address, or end it with `deletion-sync down`.",
+        "Use the one that runs, or end it with `deletion-sync down`.",
     )
