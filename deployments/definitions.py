@@ -17,6 +17,10 @@ from deployments.place import DEFINITIONS
 
 TIMEZONE_VARIABLE = "deletion_sync_timezone"
 DEPLOYED_VARIABLE = "deletion_sync_deployed"
+SOURCES = (
+    *("flows/reconcile.py", "flows/apply.py", "flows/restore.py"),
+    *("deployments/setup.py", "deployments/prefect.yaml"),
+)
 
 
 def written(folder: Path, accounts: Sequence[Account]) -> Path:
@@ -38,9 +42,13 @@ def names(accounts: Sequence[Account]) -> list[str]:
     return [_of(entry, account)["name"] for account in accounts for entry in entries]
 
 
-def mark(path: Path, timezone: str) -> str:
-    """What tells whether these definitions are deployed already. What a person changed in the UI stands until then."""
-    return hashlib.sha256(timezone.encode() + b"\0" + path.read_bytes()).hexdigest()
+def mark(path: Path, timezone: str, root: Path = DEFINITIONS.parents[1]) -> str:
+    """What tells whether these definitions are deployed already. What a person changed in the UI stands until then.
+
+    The flows' own sources below ``root`` count, for the server keeps a form of each flow's parameters.
+    """
+    parts = [timezone.encode(), path.read_bytes(), *((root / name).read_bytes() for name in SOURCES)]
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def local_timezone() -> str:
