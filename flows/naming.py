@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+RECONCILE = "reconcile"  # the flow with the parameter dry_run
 SHOWN = 8  # characters of a digest
 
 
@@ -12,7 +14,12 @@ def reconcile_name() -> str:
     kind, given = _running()
     if kind is None:
         kind = "full" if given.get("time_budget_seconds") is None else "incremental"
-    return f"{given.get('partition', 'default')}: {kind}, {'dry run' if given.get('dry_run', True) else 'real'}"
+    return f"{given.get('partition', 'default')}: {kind}, {'dry run' if is_dry(RECONCILE, given) else 'real'}"
+
+
+def is_dry(flow: str | None, given: Mapping[str, Any]) -> bool:
+    """Whether a run is asked to be dry. `reconcile` is where nothing else is said; `apply` and `restore` never are."""
+    return flow == RECONCILE and bool(given.get("dry_run", True))
 
 
 def apply_name() -> str:

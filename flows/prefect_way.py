@@ -10,7 +10,8 @@ import hashlib
 import json
 import os
 import shutil
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
 from flows.privacy import apply_settings
@@ -23,6 +24,7 @@ from prefect.tasks import exponential_backoff  # noqa: E402
 
 from engine.errors import DeletionSyncError, PartitionBusy  # noqa: E402
 from flows import telling  # noqa: E402
+from flows.withheld import Withheld  # noqa: E402
 from server.errors import RateLimited, ServerFault, ServerUnreachable  # noqa: E402
 from tasks import progress  # noqa: E402
 from tasks.context import open_context, run_folder  # noqa: E402
@@ -41,7 +43,10 @@ PASSING = (ServerUnreachable, ServerFault, RateLimited, PartitionBusy)
 def call(step: Step, *arguments: Any) -> Any:
     """Run a step as a task run. What the cache has of a pure step is brought into this run's folder."""
     progress.report(step.name, 0, None)
-    result = _called(step, *arguments)
+    try:
+        result = _called(step, *arguments)
+    except Withheld as withheld:
+        raise withheld.error from None
     telling.log(telling.step_line(step.name, result))
     return result
 
@@ -71,7 +76,9 @@ def task_of(step: Step) -> Any:
             "retry_condition_fn": passes_by_itself,
         }
     if step.rule_version is None:
-        return task(name=step.name, cache_policy=NO_CACHE, persist_result=False, **retrying)(step.function)
+        return task(name=step.name, cache_policy=NO_CACHE, persist_result=False, **retrying)(
+            _withholding(step.function)
+        )
 
     def pure(run: RunRef, *inputs: Ref) -> tuple[str, Ref]:
         return run.run_id, step.function(run, *inputs)
@@ -79,7 +86,24 @@ def task_of(step: Step) -> Any:
     def key(_: TaskRunContext, parameters: dict[str, Any]) -> str:
         return cache_key(step, parameters["run"], parameters["inputs"])
 
-    return task(name=step.name, cache_key_fn=key, persist_result=True, **retrying)(pure)
+    return task(name=step.name, cache_key_fn=key, persist_result=True, **retrying)(_withholding(pure))
+
+
+def _withholding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose errors tell Prefect their name only.
+
+    They are raised, not returned as a state: Prefect logs a returned state with all its data, and would keep it in the
+    cache as the result of a pure step.
+    """
+
+    @wraps(function)
+    def withholding(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except DeletionSyncError as error:
+            raise Withheld(error) from None
+
+    return withholding
 
 
 def cache_key(step: Step, run: RunRef, inputs: tuple[Ref, ...]) -> str:
@@ -94,7 +118,7 @@ def cache_key(step: Step, run: RunRef, inputs: tuple[Ref, ...]) -> str:
 def passes_by_itself(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
     """Whether a failed step is worth another try: the network, a busy server, a busy database. Nothing else is."""
     error = state.result(raise_on_failure=False)
-    return isinstance(error, PASSING)
+    return isinstance(error, Withheld) and isinstance(error.error, PASSING)
 
 
 def _brought(run: RunRef, made_by: str, ref: Ref) -> bool:

@@ -16,7 +16,9 @@ from engine.errors import DeletionSyncError
 from engine.reasons import REASONS
 from engine.runs import tag_name
 from flows import notices, telling
+from flows.naming import is_dry
 from flows.pictures import picture_cells
+from flows.withheld import Withheld, name_of
 from state.partition import Partition
 from tasks.context import run_folder
 from tasks.files import quoted
@@ -57,22 +59,39 @@ BUCKETS = {"delete": "goes", "pending": "held", "held": "held", "review": "revie
 
 
 def run_and_show(partition_name: str, work: Callable[[], Summary]) -> Any:
-    """Run ``work``, show its summary, notify, and return the final state. What it raises is shown too, and raised."""
-    dry_run = bool(runtime.flow_run.parameters.get("dry_run", False))  # apply and restore have no such parameter
+    """Run ``work``, notify, show its summary, and return the final state. What it raises is shown too.
+
+    An error of ours becomes a failed state that names it, without its text; any other one is raised.
+    """
+    dry_run = is_dry(runtime.flow_run.flow_name, runtime.flow_run.parameters)
     try:
         with telling.shown_progress():
             summary = work()
+    except DeletionSyncError as error:
+        return _failed(partition_name, error, dry_run=dry_run)
     except Exception as error:
-        if isinstance(error, DeletionSyncError):
-            lines = ["# Failed", "", _plain(error.what), "", f"**Next:** {_plain(error.next_step)}"]
-            create_markdown_artifact(markdown="\n".join(lines), key=KEY, description="failed")
         notices.tell(partition_name, error, dry_run=dry_run)
         raise
     for line in telling.end_lines(summary):
         telling.log(line)
-    create_markdown_artifact(markdown=markdown(summary, partition_name), key=KEY, description=summary.outcome)
-    notices.tell(partition_name, summary, dry_run=dry_run)
+    notices.tell(partition_name, summary, dry_run=dry_run)  # first: whether a page can be shown is up to Prefect
+    _show(markdown(summary, partition_name), summary.outcome)
     return final_state(summary)
+
+
+def _failed(partition_name: str, error: DeletionSyncError, *, dry_run: bool) -> Any:
+    notices.tell(partition_name, error, dry_run=dry_run)
+    lines = ["# Failed", "", _plain(error.what), "", f"**Next:** {_plain(error.next_step)}"]
+    _show("\n".join(lines), "failed")
+    return Failed(message=name_of(error), data=Withheld(error))
+
+
+def _show(page: str, description: str) -> None:
+    """That it cannot be shown changes no outcome."""
+    try:
+        create_markdown_artifact(markdown=page, key=KEY, description=description)
+    except Exception as error:  # Prefect's client raises what httpx and pydantic do
+        telling.log(f"The summary page could not be written ({type(error).__name__}).")
 
 
 def final_state(summary: Summary) -> Any:

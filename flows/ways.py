@@ -7,6 +7,7 @@ from typing import Any
 
 from flows import direct, pipeline
 from flows.pipeline import ReconcileRequest, RestoreRequest
+from flows.withheld import Withheld
 from tasks.opening import DEFAULT_PARTITION
 from tasks.summary import Summary
 
@@ -58,6 +59,8 @@ def restore(way: Way, request: RestoreRequest) -> Summary:
 def _summary(state: Any) -> Summary:
     """The summary that a flow run ended with. Raises what the flow raised."""
     result = state.result(raise_on_failure=False)
+    if isinstance(result, Withheld):
+        raise result.error from None
     if isinstance(result, BaseException):
         raise result
     return Summary(**{**result, "notes": tuple(result["notes"])})
