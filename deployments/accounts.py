@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.errors import UsageError
+from engine.errors import DeletionSyncError, UsageError
+from state import identity
 from state.credentials import KEY, NOTIFY, URL, Credentials, load_credentials
 from state.errors import StateCorrupt
 from state.files import read_bytes, write_atomic
+from state.home import Home
+from state.partition import by_name
+from tasks.opening import DEFAULT_PARTITION
 
 _LABEL = re.compile(r"[\w. -]+")
 
@@ -44,12 +48,39 @@ def load(path: Path) -> list[Account]:
         ) from None
 
 
-def directory_of(accounts: Sequence[Account], partition: str) -> Path:
-    """Where the credentials for that partition are; the first account's folder where no other one is named."""
+class AccountGone(UsageError):
+    """A run is of an account that `up` has not, or has no more. Prefect shows it: it names no folder and no user."""
+
+
+def account_of(accounts: Sequence[Account], home: Home, environ: Mapping[str, str], partition: str) -> Account:
+    """Whose partition it is: that of ``default`` is the first account's. No other key stands in for it.
+
+    Raises AccountGone, also where the account's folder is not there.
+    """
     for account in accounts:
         if account.partition == partition:
-            return account.directory
-    return accounts[0].directory
+            break
+    else:
+        account = accounts[0]
+        if partition != DEFAULT_PARTITION and not _is_of(account, home, environ, partition):
+            raise AccountGone(
+                "The account of this run is none of those that `up` was started with.",
+                "Start `up` again with its folder as --account, or choose the deployment of another account.",
+            )
+    if not account.directory.is_dir():
+        which = f"The folder of the account {account.label!r}" if account.label else "The folder `up` was started in"
+        raise AccountGone(f"{which} is gone.", "Put it back, or start `up` again with the folder that has the .env.")
+    return account
+
+
+def _is_of(account: Account, home: Home, environ: Mapping[str, str], partition: str) -> bool:
+    """Whether the account's credentials are known to lead there, without asking the server."""
+    try:
+        credentials = load_credentials(environ, account.directory)
+        who, found = identity.cached(home, credentials), by_name(home, partition)
+    except DeletionSyncError:
+        return False
+    return who is not None and (found.server_url, found.user_id) == (credentials.server_url, who.user_id)
 
 
 def checked_label(directory: Path) -> str:

@@ -152,7 +152,7 @@ def test_the_runs_of_an_account_share_a_limit_of_one(stage: Stage) -> None:
     with api_of(stage.up.url) as api:
         limits = api.post("/v2/concurrency_limits/filter", json={}).json()
     (shared,) = [row for row in limits if row["name"].startswith("deletion-sync ")]
-    assert shared["limit"] == 1 and stage.world.user_id in shared["name"]
+    assert shared["limit"] == 1 and stage.world.user_id not in shared["name"]
 
 
 def test_no_file_of_prefect_or_of_up_holds_the_key(stage: Stage) -> None:

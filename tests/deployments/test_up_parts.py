@@ -72,14 +72,11 @@ def test_a_further_account_has_deployments_of_its_own_for_its_partition(tmp_path
     assert annas["schedules"] == mine["schedules"]
 
 
-def test_a_run_finds_its_account_by_its_partition(tmp_path: Path) -> None:
+def test_the_accounts_are_read_as_they_were_written(tmp_path: Path) -> None:
     known = [Account(tmp_path / "me"), Account(tmp_path / "anna", "https_photos__anna", "anna")]
     accounts.save(tmp_path / "accounts.json", known)
     read = accounts.load(tmp_path / "accounts.json")
     assert read == known
-    assert accounts.directory_of(read, "https_photos__anna") == tmp_path / "anna"
-    for name in ("default", "https_photos__me"):
-        assert accounts.directory_of(read, name) == tmp_path / "me"
 
 
 def test_a_key_in_the_environment_does_not_stand_for_several_accounts(tmp_path: Path) -> None:
