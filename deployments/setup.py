@@ -19,6 +19,7 @@ from engine.errors import DeletionSyncError
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun, StateType
+    from prefect.client.schemas.responses import DeploymentResponse
 
 Tell = Callable[[str], None]
 
@@ -40,6 +41,7 @@ def set_up(accounts: list[Account], folder: Path, tell: Tell) -> None:
         _make_pool(client)
         _close_cut_off(client, tell)
         _free_limits(client)
+        _pause_dropped(client, accounts, tell)
         _drop_missed(client, tell)
         if _value(client, definitions.DEPLOYED_VARIABLE) == mark and _all_there(client, accounts):
             return
@@ -48,6 +50,7 @@ def set_up(accounts: list[Account], folder: Path, tell: Tell) -> None:
     _deploy(path, tell)
     with get_client(sync_client=True) as client:
         _close_forms(client)
+        _resume(client, accounts)
         _set_value(client, definitions.DEPLOYED_VARIABLE, mark)
 
 
@@ -123,8 +126,35 @@ def _runs(client: SyncPrefectClient, states: list[StateType], before: datetime |
             return found
 
 
+def _deployments(client: SyncPrefectClient) -> list[DeploymentResponse]:
+    """The deployments of our pool."""
+    found: list[DeploymentResponse] = []
+    while True:
+        page = client.read_deployments(limit=_PAGE, offset=len(found))
+        found += page
+        if len(page) < _PAGE:
+            return [row for row in found if row.work_pool_name == POOL]
+
+
+def _pause_dropped(client: SyncPrefectClient, accounts: list[Account], tell: Tell) -> None:
+    """An account that `up` was not started with keeps its deployments, but no schedule of them starts anything."""
+    wanted = set(definitions.names(accounts))
+    for row in _deployments(client):
+        if row.name not in wanted and not row.paused:
+            client.pause_deployment(row.id)
+            tell(f"The deployment “{row.name}” is paused: `up` was started without its account.")
+
+
+def _resume(client: SyncPrefectClient, accounts: list[Account]) -> None:
+    """An account that is there again has its schedules again."""
+    wanted = set(definitions.names(accounts))
+    for row in _deployments(client):
+        if row.name in wanted and row.paused:
+            client.resume_deployment(row.id)
+
+
 def _all_there(client: SyncPrefectClient, accounts: list[Account]) -> bool:
-    return set(definitions.names(accounts)) <= {row.name for row in client.read_deployments(limit=_PAGE)}
+    return set(definitions.names(accounts)) <= {row.name for row in _deployments(client)}
 
 
 def _close_forms(client: SyncPrefectClient) -> None:
