@@ -150,7 +150,6 @@ def test_a_full_run_goes_through_the_worker_and_its_steps_have_their_names(stage
 
 def test_the_runs_of_an_account_share_a_limit_of_one(stage: Stage) -> None:
     with api_of(stage.up.url) as api:
-        ended_run(api, stage.first)
         limits = api.post("/v2/concurrency_limits/filter", json={}).json()
     (shared,) = [row for row in limits if row["name"].startswith("deletion-sync ")]
     assert shared["limit"] == 1 and stage.world.user_id not in shared["name"]
