@@ -18,18 +18,19 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The locks are whole, so nothing is to be resolved: an older pip would look for newer versions beside them, and refuse.
 .venv/ready: requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed, and none was found on the PATH."; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv || \
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt install python3-venv"; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
 # osxphotos and adbutils, Dask and prefect-redis, so that the tests of what is optional run; without them they are skipped.
 .venv/extras: .venv/ready requirements-extras.lock
 	@if $(BIN)/python -c 'import sys; sys.exit((sys.platform, *sys.version_info[:2]) != ("linux", 3, 11))'; then \
-		$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-extras.lock; \
+		$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-extras.lock; \
 	else echo "The tests of Apple Photos, Android and several machines need Python 3.11 on Linux and are skipped."; fi
 	@touch $@
 
