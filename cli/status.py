@@ -35,9 +35,10 @@ def status(as_json: AsJson = False) -> int:
     place = here()
     found, faster = overview(place.home, place.partition, naive_now()), standing(place.partition)
     if as_json:
-        emit({**asdict(found), "faster_runs": faster})
+        emit({**asdict(found), "partition": place.partition.name, "faster_runs": faster})
     else:
         _tell(found)
+        say(f"Partition     {place.partition.name}")
         say(f"Faster runs   {faster}")
     if found.problem:
         note(found.problem)

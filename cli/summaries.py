@@ -58,6 +58,8 @@ def headline(summary: Summary) -> str:
         TRASHED: f"{trashed}." if not counts.get("left_out") else f"{trashed}, {counts['left_out']:,} left out.",
         PARTLY: f"In part: {trashed}, {failed}.",
     }
+    if summary.outcome == TRASHED and not counts.get("trashed"):
+        return f"Nothing was moved: what you approved had changed. {counts.get('left_out', 0):,} left out."
     return words.get(summary.outcome, f"Failed: nothing was trashed, {failed}.")
 
 

@@ -35,7 +35,8 @@ def apply(
     Args:
         plan_digest: The digest of the plan that you reviewed, from the run's summary.
         confirm: Your confirmation. It is required.
-        partition: Which server and account, as for `reconcile`.
+        partition: Which server and account: "default" for the one of SERVER_URL and SERVER_API_KEY, or a folder name
+            from `deletion-sync status`.
     """
     assert confirm is Confirm.TRASH
     return run_and_show(partition, lambda: pipeline.apply(prefect_way.call, prefect_way.WAY, plan_digest, partition))

@@ -79,7 +79,7 @@ def _of_error(partition: Partition, error: Exception, dry_run: bool) -> Standing
         return Standing((notice,), (*judged, notice.key))
     notice = _failure(
         dry_run, type(error).__name__, f"A run ended by an error ({type(error).__name__}).",
-        "Run `deletion-sync dry-run` to see it.",
+        "Open it on the web page, or see `deletion-sync logs`.",
     )  # fmt: skip
     return Standing((notice,), (*judged, f"{FAILURE} {_kind(dry_run)}"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ from prefect import runtime
 from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 
-from engine.errors import DeletionSyncError
+from engine.errors import ConfirmationNeeded, DeletionSyncError, UsageError
 from engine.reasons import REASONS
 from engine.runs import tag_name
 from flows import notices, telling
@@ -21,7 +22,7 @@ from flows.pictures import picture_cells
 from flows.withheld import Withheld, name_of
 from state.partition import Partition
 from tasks.context import run_folder
-from tasks.files import quoted
+from tasks.files import quoted, read_json
 from tasks.opening import find_partition
 from tasks.summary import ABORTED, FAILED, NOTHING, PARTLY, PLANNED, RESTORED, TRASHED, Summary
 
@@ -80,7 +81,9 @@ def run_and_show(partition_name: str, work: Callable[[], Summary]) -> Any:
 
 
 def _failed(partition_name: str, error: DeletionSyncError, *, dry_run: bool) -> Any:
-    notices.tell(partition_name, error, dry_run=dry_run)
+    by_hand = runtime.flow_run.flow_name != "reconcile"
+    if not (by_hand and isinstance(error, UsageError | ConfirmationNeeded)):  # who asked for it sees it
+        notices.tell(partition_name, error, dry_run=dry_run)
     lines = ["# Failed", "", _plain(error.what), "", f"**Next:** {_plain(error.next_step)}"]
     _show("\n".join(lines), "failed")
     return Failed(message=name_of(error), data=Withheld(error))
@@ -105,6 +108,8 @@ def final_state(summary: Summary) -> Any:
         return Completed(message=f"planned {numbers['delete']}, review needed", data=asdict(summary))
     if summary.outcome == NOTHING:
         return Completed(message="nothing to do", data=asdict(summary))
+    if telling.nothing_moved(summary):
+        return Completed(message=f"nothing moved, {numbers.get('left_out', 0)} left out", data=asdict(summary))
     count = numbers.get("trashed", numbers.get("restored", 0))
     return Completed(message=f"{summary.outcome} {count}", data=asdict(summary))
 
@@ -113,6 +118,8 @@ def markdown(summary: Summary, partition_name: str) -> str:
     """The summary as a page: verdict, next step, figures, candidates. File names are shown here, never in logs."""
     _, partition = find_partition(partition_name, online=False)
     heading = HEADINGS.get(summary.outcome, f"Stopped by the safety rail {summary.rail}")
+    if telling.nothing_moved(summary):
+        heading = "Nothing was moved: what you approved had changed"
     kind = "dry run" if summary.dry_run else "real run"
     lines = [f"# {heading}", "", f"Run `{summary.run_id}`, {summary.flow}, {kind}.", ""]
     lines += [f"- {_plain(note)}" for note in summary.notes]
@@ -130,15 +137,27 @@ def markdown(summary: Summary, partition_name: str) -> str:
     rows, total = _candidates(summary, partition)
     if rows:
         cells = picture_cells(partition, [asset_id for asset_id, *_ in rows])
+        stayed = _stayed(run_folder(partition, summary.run_id))
+        words = BUCKETS | ({"delete": "moved"} if summary.outcome == TRASHED else {})
         lines += ["", "| | file | what | why | days left |", "|---|---|---|---|---:|"]
         lines += [
             f"| {cells.get(asset_id, '')} | [{_plain(name)}]({partition.server_url}/photos/{asset_id}) "
-            f"| {BUCKETS.get(bucket, bucket)} | {REASONS.get(reason, reason)} | {'' if days is None else days} |"
+            f"| {'stayed' if asset_id in stayed else words.get(bucket, bucket)} "
+            f"| {stayed.get(asset_id, REASONS.get(reason, reason))} | {'' if days is None else days} |"
             for asset_id, name, bucket, reason, days in rows
         ]
     if total > len(rows):
         lines += ["", f"{total - len(rows):,} more. `deletion-sync plan --all` shows every row of the newest plan."]
     return "\n".join(lines)
+
+
+def _stayed(folder: Path) -> dict[str, str]:
+    """Asset id to why it was left out at the last look."""
+    return {
+        asset_id: reason
+        for path in sorted(folder.glob("batch-*.json"))
+        for asset_id, reason in read_json(path)["dropped"].items()
+    }
 
 
 def _candidates(summary: Summary, partition: Partition) -> tuple[list[tuple[str, str, str, str, int | None]], int]:

@@ -33,7 +33,8 @@ def restore(
         asset_ids: Only these assets; each Live Photo comes back whole. Empty: all of the run.
         file_name_matches: Only files whose name matches this regular expression.
         exclude: On: no later run trashes them again. Off: they may be trashed again after a new quarantine.
-        partition: Which server and account, as for `reconcile`.
+        partition: Which server and account: "default" for the one of SERVER_URL and SERVER_API_KEY, or a folder name
+            from `deletion-sync status`.
     """
     request = pipeline.RestoreRequest(
         run_id, partition, tuple(str(asset_id) for asset_id in asset_ids or ()), file_name_matches, exclude

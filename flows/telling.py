@@ -15,7 +15,7 @@ from prefect.logging import get_run_logger
 
 from tasks import progress
 from tasks.refs import Ref
-from tasks.summary import Summary
+from tasks.summary import TRASHED, Summary
 
 # Step name to what its rows are; the order is the pipeline's.
 ROWS = {
@@ -46,8 +46,15 @@ def end_lines(summary: Summary) -> list[str]:
     """The outcome with its figures, and what to do next."""
     counts = ", ".join(f"{count:,} {word.replace('_', ' ')}" for word, count in summary.counts.items() if count)
     outcome = f"{summary.outcome}, rail {summary.rail}" if summary.rail else summary.outcome
+    if nothing_moved(summary):
+        outcome = "nothing was moved"
     lines = [f"Ended: {outcome}{f' ({counts})' if counts else ''}."]
     return [*lines, f"Next: {summary.next_step}"] if summary.next_step else lines
+
+
+def nothing_moved(summary: Summary) -> bool:
+    """Whether all of an approved plan was left out at the last look."""
+    return summary.outcome == TRASHED and not summary.counts.get("trashed")
 
 
 def log(line: str) -> None:
