@@ -16,8 +16,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli import plans
 from cli.explain import explain
+from engine import reasons
 from engine.decide import CLASSIFY
 from engine.errors import UsageError
 from engine.explain_lines import REASONS
@@ -234,7 +234,7 @@ TELLING: dict[str, tuple[Callable[[World], str], str, str, str, str]] = {
 
 def test_every_reason_of_the_classification_is_told_here() -> None:
     decided = set(re.findall(r"'reason': '(\w+)'", CLASSIFY)) - {"excluded"}
-    assert decided == REASONS.keys() == plans.REASONS.keys() == TELLING.keys() | {UNREACHABLE}
+    assert decided == REASONS.keys() == reasons.REASONS.keys() == TELLING.keys() | {UNREACHABLE}
 
 
 @pytest.mark.parametrize("reason", TELLING)
