@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def notify_test() -> int:
-    """Send a test notice to the desktop and all NOTIFY_URLS. The photo server is not asked."""
+    """Send a test notice. It goes to the desktop and to NOTIFY_URLS; the photo server is not asked."""
     from flows.channels import Notice, NotTaken, own_channels
 
     channels = own_channels(os.environ, Path.cwd())
