@@ -314,7 +314,7 @@ def test_of_two_runs_of_one_partition_on_two_hosts_one_is_refused_and_a_killed_o
     alone = f"sh -c 'cd {site.root}/accounts/alice && exec python -P -m prefect.engine'"
     unlimited = site.deploy("unlimited-alice", "alice", "there", alone)
     refused = site.ended(site.run(unlimited))
-    assert refused["type"] == "FAILED" and "Another run" in refused["message"], refused
+    assert refused["type"] == "FAILED" and "PartitionBusy" in refused["message"], refused
     assert site.state(first)["type"] == "RUNNING"
     huge.unlink()
     _kill_with_its_runs(site.workers["here"])
