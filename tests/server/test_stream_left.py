@@ -31,6 +31,7 @@ READ = """
 import sys
 from pydantic import SecretStr
 from server.stream import SyncStream
+from tests.cli.program import heed_interrupts
 with SyncStream(sys.argv[1], SecretStr("token"), block_bytes=1) as stream:
     for batch in stream.stream(["AssetsV2"]):
         print("a batch", flush=True)
@@ -106,8 +107,9 @@ def test_an_error_of_the_caller_ends_an_encrypted_stream_that_drips_at_once(tmp_
 def test_ctrl_c_ends_a_stream_that_drips_at_once() -> None:
     with dripping() as url:
         child = subprocess.Popen(
-            [sys.executable, "-c", READ, url], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-c", READ, url], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=heed_interrupts,  # noqa: PLW1509  (it takes no lock)
+        )  # fmt: skip
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == "a batch\n"
