@@ -17,6 +17,7 @@ import pytest
 from pydantic import SecretStr
 
 from server.stream import SyncStream
+from tests.cli.program import heed_interrupts
 from tests.server.test_stream_rules import upsert
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,6 @@ READ = """
 import sys
 from pydantic import SecretStr
 from server.stream import SyncStream
-from tests.cli.program import heed_interrupts
 with SyncStream(sys.argv[1], SecretStr("token"), block_bytes=1) as stream:
     for batch in stream.stream(["AssetsV2"]):
         print("a batch", flush=True)
