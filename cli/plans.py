@@ -47,7 +47,7 @@ def show(found: dict[str, list[dict[str, Any]]], *, everything: bool = False, ab
 
 def lists_whole_server(partition: Partition, summary: Summary) -> bool:
     """Whether a run from a checksums file found every own, untrashed checksum of the server in that file."""
-    from engine.database import connect
+    from engine.database import database
     from tasks.context import RUN_FACTS
     from tasks.files import quoted, read_json
 
@@ -55,15 +55,12 @@ def lists_whole_server(partition: Partition, summary: Summary) -> bool:
     local, server = folder / "local.parquet", folder / "server.parquet"
     if not (local.exists() and server.exists()) or read_json(folder / RUN_FACTS)["checksums_file"] is None:
         return False
-    con = connect()
-    try:
+    with database() as con:
         ((assets, missing),) = con.execute(
             "SELECT count(*), count(*) FILTER (checksum NOT IN (SELECT checksum FROM read_parquet("
             f"{quoted(local)}) WHERE checksum IS NOT NULL)) FROM read_parquet({quoted(server)}) "
             "WHERE NOT is_trashed AND library_id IS NULL"
         ).fetchall()
-    finally:
-        con.close()
     return bool(assets) and not missing
 
 

@@ -38,7 +38,7 @@ def dump_server_checksums(
     as_json: AsJson = False,
 ) -> int:
     """Write the server's checksums to a file. Base64 SHA-1, one a line, of every asset outside the trash."""
-    from engine.database import connect
+    from engine.database import database
     from state.files import write_atomic
 
     if not output.absolute().parent.is_dir():
@@ -48,8 +48,7 @@ def dump_server_checksums(
     place = here()
     with _server(place) as server:
         assets, report = _listing(server, place)
-    con = connect()
-    try:
+    with database() as con:
         con.register("server", assets)
         found = con.execute(
             "SELECT DISTINCT checksum FROM server WHERE NOT is_trashed AND library_id IS NULL ORDER BY checksum"
@@ -58,8 +57,6 @@ def dump_server_checksums(
             "SELECT count(*) FILTER (is_trashed), count(*) FILTER (NOT is_trashed AND library_id IS NOT NULL)"
             " FROM server"
         ).fetchone()
-    finally:
-        con.close()
     assert numbers is not None
     trashed, external = numbers
     write_atomic(output, "".join(f"{checksum}\n" for (checksum,) in found).encode())

@@ -1,11 +1,18 @@
 """How a DuckDB connection is opened, everywhere: it may spill to a folder of ours, and it fetches nothing, ever.
 
 A table that a query names is one that was put there: Python variables of the same name are not looked at.
+
+To make an instance of DuckDB takes ten times as long as to open a file in one, so what this process opens shares one.
+A file is open in it only as long as somebody has a connection to it. After an error a new instance is made.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -19,22 +26,72 @@ ALWAYS = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
 }
+MEMORY = ":memory:"
 
+
+@dataclass(slots=True)
+class _Database:
+    """``alias``: what it is called in its instance. ``users``: how many connections there are to it."""
+
+    alias: str
+    users: int = 0
+
+
+@dataclass(slots=True)
+class _Instance:
+    """``spills``: whether it was told where to. ``files``: what is open for reading."""
+
+    con: duckdb.DuckDBPyConnection
+    spills: bool
+    files: dict[Path, _Database] = field(default_factory=dict)
+    opened: int = 0
+
+
+_lock = threading.Lock()
+_shared: _Instance | None = None
+_of_the_parent: list[_Instance] = []  # its threads are not in this process, so it can be neither used nor closed
 _open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
 
 def connect(
     path: Path | None = None, *, read_only: bool = False, spill: Path | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """A connection to a database file, or to memory when ``path`` is None. Raises duckdb.Error."""
+    """A connection in an instance of its own, to a file or, when ``path`` is None, to memory. Raises duckdb.Error."""
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {**ALWAYS}
-    if spill is not None:
-        config["temp_directory"] = str(spill)
-    con = duckdb.connect(":memory:" if path is None else str(path), read_only=read_only, config=config)
+    if path is None or spill is not None:
+        config["temp_directory"] = str(spill or "")  # never the working directory
+    con = duckdb.connect(MEMORY if path is None else str(path), read_only=read_only, config=config)
     _open.add(con)
     return con
+
+
+@contextlib.contextmanager
+def database(
+    path: Path | None = None, *, read_only: bool = False, spill: Path | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to a database file, or to an empty database in memory when ``path`` is None. Raises duckdb.Error.
+
+    The caller sees to it that nobody reads a file while it is open for writing. ``spill``: where to, if the process has
+    no place for that yet.
+    """
+    import duckdb
+
+    file = None if path is None else Path(os.path.realpath(path))
+    with _lock:
+        instance = _instance(spill or (file and file.with_name(f"{file.name}.tmp")))
+        there = _attached(instance, file, read_only)
+    try:
+        with _cursor(instance, there) as con:
+            yield con
+    except BaseException as error:
+        if isinstance(error, duckdb.Error) or not isinstance(error, Exception):
+            _forget(instance)
+        raise
+    finally:
+        with _lock:
+            _left(instance, file, there)
 
 
 def interrupt_queries() -> None:
@@ -45,3 +102,74 @@ def interrupt_queries() -> None:
     for con in tuple(_open):
         with contextlib.suppress(Exception):  # a connection that was closed
             con.interrupt()
+
+
+def _instance(spill: Path | None) -> _Instance:
+    global _shared
+    if _shared is None or (spill is not None and not _shared.spills):
+        _shared = _Instance(connect(spill=spill), spill is not None)
+    return _shared
+
+
+def _attached(instance: _Instance, file: Path | None, read_only: bool) -> _Database:
+    there = None if file is None else instance.files.get(file)
+    if there is None:
+        instance.opened += 1
+        there = _Database(f"opened_{instance.opened}")
+        name = MEMORY if file is None else str(file).replace("'", "''")
+        try:
+            instance.con.execute(f"ATTACH '{name}' AS {there.alias}{' (READ_ONLY)' if read_only else ''}")
+        except BaseException:
+            _detach(instance, there)  # Ctrl-C may have come when it was open
+            raise
+        if file is not None and read_only:
+            instance.files[file] = there
+    there.users += 1
+    return there
+
+
+def _left(instance: _Instance, file: Path | None, there: _Database) -> None:
+    there.users -= 1
+    if not there.users:
+        if file is not None:
+            instance.files.pop(file, None)
+        _detach(instance, there)
+
+
+def _detach(instance: _Instance, there: _Database) -> None:
+    """Closing writes everything into the file; what cannot be written now stays in its write-ahead log."""
+    import duckdb
+
+    try:
+        instance.con.execute(f"DETACH DATABASE IF EXISTS {there.alias}")
+    except duckdb.Error:
+        _forget(instance)
+
+
+@contextlib.contextmanager
+def _cursor(instance: _Instance, there: _Database) -> Iterator[duckdb.DuckDBPyConnection]:
+    con = instance.con.cursor()
+    _open.add(con)
+    try:
+        con.execute(f"USE {there.alias}")
+        yield con
+    finally:
+        con.close()
+
+
+def _forget(instance: _Instance) -> None:
+    """Whoever still has a connection in it goes on; the next one gets another instance."""
+    global _shared
+    if _shared is instance:
+        _shared = None
+
+
+def _after_fork() -> None:
+    global _shared, _lock
+    _lock = threading.Lock()
+    if _shared is not None:
+        _of_the_parent.append(_shared)
+        _shared = None
+
+
+os.register_at_fork(after_in_child=_after_fork)

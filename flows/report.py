@@ -17,7 +17,7 @@ from engine.errors import ConfirmationNeeded, DeletionSyncError, UsageError
 from engine.reasons import REASONS
 from engine.runs import tag_name
 from flows import notices, telling
-from flows.naming import is_dry
+from flows.naming import RECONCILE, is_dry
 from flows.pictures import picture_cells
 from flows.withheld import Withheld, name_of
 from state.partition import Partition
@@ -81,7 +81,7 @@ def run_and_show(partition_name: str, work: Callable[[], Summary]) -> Any:
 
 
 def _failed(partition_name: str, error: DeletionSyncError, *, dry_run: bool) -> Any:
-    by_hand = runtime.flow_run.flow_name != "reconcile"
+    by_hand = runtime.flow_run.flow_name != RECONCILE
     if not (by_hand and isinstance(error, UsageError | ConfirmationNeeded)):  # who asked for it sees it
         notices.tell(partition_name, error, dry_run=dry_run)
     lines = ["# Failed", "", _plain(error.what), "", f"**Next:** {_plain(error.next_step)}"]
@@ -162,20 +162,17 @@ def _stayed(folder: Path) -> dict[str, str]:
 
 def _candidates(summary: Summary, partition: Partition) -> tuple[list[tuple[str, str, str, str, int | None]], int]:
     """The first candidates (asset id, file name, bucket, reason, days left), and how many there are."""
-    from engine.database import connect
+    from engine.database import database
 
     path = run_folder(partition, summary.run_id) / "decision.parquet"
     if not path.exists():
         return [], 0
-    con = connect()
-    try:
+    with database() as con:
         ((total,),) = con.execute(f"SELECT count(*) FROM read_parquet({quoted(path)})").fetchall()
         rows = con.execute(f"""
             SELECT asset_id, file_name, bucket, reason, days_left FROM read_parquet({quoted(path)})
             ORDER BY CASE bucket WHEN 'delete' THEN 0 WHEN 'review' THEN 1 ELSE 2 END, days_left, file_name LIMIT {ROWS}
         """).fetchall()
-    finally:
-        con.close()
     return rows, int(total)
 
 

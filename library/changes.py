@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.database import connect
+from engine.database import database
 from library.protocol import CHANGED
 
 _COLUMNS = ("local_id", "part", "file_name", "size", "modified_ns", "file_identity", "checksum", "in_trash")
@@ -103,15 +103,12 @@ def difference(known: pa.Table, now: pa.Table) -> pa.Table:
     checksums, or with the same files (inode, size and time) otherwise. A part counts as another file as the hash cache
     decides: by size, modification time and inode.
     """
-    con = connect()
-    try:
+    with database() as con:
         con.register("known", known.select(_COLUMNS))
         con.register("fresh", now.select(_COLUMNS))
         for script in (_DIFFERING, _REGROUPED, _IDS, _BY_CONTENT, _BY_FILE):
             con.execute(script)
         return con.sql(_CHANGES).to_arrow_table().cast(CHANGED)
-    finally:
-        con.close()
 
 
 def with_withheld(changes: pa.Table, withheld: Collection[str] | pa.Array) -> pa.Table:

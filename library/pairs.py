@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from engine.database import connect
+from engine.database import database
 from library.media_types import VIDEO_EXTENSIONS
 
 if TYPE_CHECKING:
@@ -56,14 +56,11 @@ def pair_by_content(local: pa.Table, identifiers: pa.Table, library_ids: Collect
     """
     import pyarrow.compute as pc
 
-    con = connect()
-    try:
+    with database() as con:
         _register(con, local, identifiers, library_ids)
         con.execute(_APART).execute(_UNPAIRED)
         _match(con)
         changes = con.sql(_CHANGES).to_arrow_table()
-    finally:
-        con.close()
     if not changes.num_rows:
         return Paired(local, MOVED.empty_table())
     rows = changes.column("row")

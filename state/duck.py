@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.database import connect
+from engine.database import connect, database
 from engine.errors import PartitionBusy
 from state.errors import StateCorrupt, StateError, StateTooNew, StateUnreadable, StateUnwritable
 from state.files import sync_folder, writing_to
@@ -20,25 +20,30 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
-_IN_USE = ("Could not set lock on file", "with a different configuration")
+_IN_USE = ("Could not set lock on file", "with a different configuration", "Unique file handle conflict")
 _NO_ROOM = ("No space left on device", "File too large", "Disk quota exceeded", "Read-only file system")
+COLUMNS_HERE = """
+SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal AND database_name = current_database()
+"""
 _DAMAGED = ("Corrupt database file", "Could not read enough bytes", "database has been invalidated")
 
 
 @contextlib.contextmanager
-def opened(path: Path, advice: str, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+def opened(
+    path: Path, advice: str, *, read_only: bool, memory_limit: str | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a file that exists; the caller holds its lock. Closing it writes everything into the file.
 
     ``advice`` is what to do when the file is damaged. Raises StateError, or PartitionBusy when another program has had
     the file open for 10 seconds.
     """
-    con = _connected(path, advice, read_only)
-    try:
+    with contextlib.ExitStack() as closing:
+        con = _connected(closing, path, advice, read_only, own=memory_limit is not None)
         with explained(path, advice):
             con.execute("SET TimeZone = 'UTC'")
+            if memory_limit is not None:
+                con.execute(f"SET memory_limit = '{memory_limit}'")  # of its instance, so it has one of its own
             yield con
-    finally:
-        con.close()
 
 
 @contextlib.contextmanager
@@ -85,13 +90,8 @@ def built(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             remains.unlink(missing_ok=True)
         if _log_of(path).exists():
             set_aside(_log_of(path))
-    con = _connected(new, "Run it again.", False)
-    try:
-        with explained(path, "Run it again."):
-            con.execute("SET TimeZone = 'UTC'")
-            yield con
-    finally:
-        con.close()
+    with opened(new, "Run it again.", read_only=False) as con:
+        yield con
     with writing_to(path):
         new.chmod(0o600)
         with new.open("rb") as file:
@@ -126,13 +126,17 @@ def _log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.wal")
 
 
-def _connected(path: Path, advice: str, read_only: bool) -> duckdb.DuckDBPyConnection:
+def _connected(
+    closing: contextlib.ExitStack, path: Path, advice: str, read_only: bool, *, own: bool
+) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     until = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            return connect(path, read_only=read_only)
+            if own:
+                return closing.enter_context(contextlib.closing(connect(path, read_only=read_only)))
+            return closing.enter_context(database(path, read_only=read_only))
         except duckdb.Error as error:
             text = str(error)
             if not any(mark in text for mark in _IN_USE):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.relations import LOCAL
-from state.duck import built, lock_of, opened, set_aside_database, transaction
+from state.duck import COLUMNS_HERE, built, lock_of, opened, set_aside_database, transaction
 from state.errors import StateCorrupt
 from state.files import ensure_folder
 from state.home import Home
@@ -50,7 +50,6 @@ ALTER TABLE hashes ADD COLUMN content_id VARCHAR;
 {DEFERRED}
 """
 
-COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
 _FIRST = {("names", "checksum"), ("names", "file_name")} | {
     ("hashes", column)
     for column in (
@@ -262,7 +261,7 @@ class _OldLayout(Exception):
 
 def _in_transaction(path: Path, work: Callable[[duckdb.DuckDBPyConnection], _T], write: bool) -> _T:
     with lock_of(path, shared=not write), opened(path, _ADVICE, read_only=not write) as con, transaction(con):
-        layout = set(con.execute(COLUMNS).fetchall())
+        layout = set(con.execute(COLUMNS_HERE).fetchall())
         if layout == _FIRST and write:
             con.execute(MIGRATION)
         elif layout == _FIRST:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from engine.relations import SERVER
-from state.duck import built, lock_of, opened, transaction
+from state.duck import COLUMNS_HERE, built, lock_of, opened, transaction
 from state.errors import StateCorrupt, StateError, StateUnwritable
 from state.files import ensure_folder, writing_to
 from state.partition import Partition
@@ -171,8 +171,7 @@ def server_cache(partition: Partition) -> Iterator[ServerCache]:
                 with built(path) as con, transaction(con):
                     con.execute(SCHEMA)
                     _note(con, version=VERSION, generation=0, sequence=0, settled=0)
-            with opened(path, _ADVICE, read_only=False) as con:
-                con.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
+            with opened(path, _ADVICE, read_only=False, memory_limit=MEMORY_LIMIT) as con:
                 yield ServerCache(path, partition.user_id, con)
         except StateCorrupt:
             _remove(path)
@@ -350,7 +349,7 @@ def _sound(path: Path) -> bool:
     try:
         with opened(path, _ADVICE, read_only=False) as con:
             found = con.execute("SELECT value FROM facts WHERE key = 'version'").fetchall()
-            columns = con.execute("SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal").fetchall()
+            columns = con.execute(COLUMNS_HERE).fetchall()
     except StateUnwritable:
         raise
     except (StateError, duckdb.Error):

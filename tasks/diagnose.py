@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.database import connect
+from engine.database import database
 
 if TYPE_CHECKING:
     import duckdb
@@ -83,8 +83,7 @@ class Diagnosis:
 
 def diagnose(assets: pa.Table) -> Diagnosis:
     """The diagnosis of a listing (engine.relations.SERVER) (spec, Command-line tool: diagnose)."""
-    con = connect()
-    try:
+    with database() as con:
         con.register("server", assets)
         return Diagnosis(
             tuple(Count(*row) for row in con.execute(COUNTS).fetchall()),
@@ -93,8 +92,6 @@ def diagnose(assets: pa.Table) -> Diagnosis:
             _found(con, STILL_TRASHED),
             _found(con, VIDEO_TRASHED),
         )
-    finally:
-        con.close()
 
 
 def really_dangling(server: PhotoServer, found: tuple[Finding, ...]) -> tuple[Finding, ...]:

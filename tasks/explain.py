@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import explain as assets
-from engine.database import connect
+from engine.database import database
 from engine.errors import UsageError
 from engine.explain import Explanation, RunFacts
 from engine.policy import Verdict
@@ -114,8 +114,7 @@ def _relations(folder: Path, labels: dict[str, str]) -> Iterator[tuple[duckdb.Du
         "scoped": CANDIDATES,
         "decision": DECISION,
     }
-    con = connect(spill=folder / "spill")
-    try:
+    with database(spill=folder / "spill") as con:
         con.execute(
             "CREATE TABLE labels AS SELECT unnest($ids) AS id, unnest($labels) AS label",
             {"ids": list(labels), "labels": list(labels.values())},
@@ -132,8 +131,6 @@ def _relations(folder: Path, labels: dict[str, str]) -> Iterator[tuple[duckdb.Du
             except (duckdb.IOException, duckdb.InvalidInputException):
                 con.register(name, schema.empty_table())
         yield con, frozenset(has)
-    finally:
-        con.close()
 
 
 def _run_facts(context: Context, has: frozenset[str]) -> RunFacts:

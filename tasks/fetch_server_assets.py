@@ -63,14 +63,11 @@ def fetch_server_assets(run: RunRef, memory: Ref, local: Ref) -> Ref:
 
 def _once(table: pa.Table) -> pa.Table:
     """Each asset once, in the order of the ids."""
-    from engine.database import connect
+    from engine.database import database
 
-    con = connect()
-    try:
+    with database() as con:
         con.register("found", table)
         return con.sql("SELECT DISTINCT ON (asset_id) * FROM found ORDER BY asset_id").to_arrow_table().cast(SCHEMA)
-    finally:
-        con.close()
 
 
 STEP = Step("fetch_server_assets", fetch_server_assets, retries=2)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.database import connect
+from engine.database import database
 from engine.errors import DeletionSyncError
 from state.files import write_atomic
 from tasks.refs import Ref
@@ -89,10 +89,7 @@ def read_json(path: Path) -> dict[str, Any]:
 @contextmanager
 def relations(folder: Path, **refs: Ref) -> Iterator[duckdb.DuckDBPyConnection]:
     """An in-memory DuckDB with a view for each referenced file, by the argument's name."""
-    con = connect(spill=folder / "spill")
-    try:
+    with database(spill=folder / "spill") as con:
         for name, ref in refs.items():
             con.execute(f"CREATE VIEW {name} AS FROM read_parquet({quoted(verified(folder, ref))})")
         yield con
-    finally:
-        con.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.database import connect
+from engine.database import database
 from library.errors import LibraryError
 from library.protocol import ENUMERATED, Library
 from state import deferred
@@ -43,13 +43,10 @@ def hash_now(home: Home, libraries: Mapping[str, Library]) -> Worked:
         except LibraryError as error:
             problems.append(error.what)
             continue
-        con = connect()
-        try:
+        with database() as con:
             con.register("listing", listing.table.cast(ENUMERATED))
             con.register("waiting", waiting)
             wanted = con.sql(DEFERRED_NOW).to_arrow_table().cast(ENUMERATED)
-        finally:
-            con.close()
         local, facts = hash_listing(home, libraries, wanted, Limits())
         problems += facts.problems
         still = without_checksum(local)

@@ -58,6 +58,11 @@ class World:
         self.ids[name] = self.simulator.add_asset(self.user_id, **asset)
         return self.ids[name]
 
+    def all_backed_up(self, name: str, count: int) -> None:
+        """As many files as ``count`` says that the server has too; ``{}`` in the name is their number from 0 on."""
+        for number in range(count):
+            self.backed_up(name.format(number))
+
     def live_photo(self, stem: str) -> tuple[str, str]:
         """A still and its motion video on both sides; returns their asset ids."""
         video = self.backed_up(f"{stem}.MOV", f"motion {stem}".encode(), visibility="hidden", type="VIDEO")

@@ -148,8 +148,7 @@ def now() -> datetime:
 
 def photos(world: World, count: int = 8) -> None:
     """A library of a few photos and one Live Photo, all backed up; nothing waits in quarantine."""
-    for number in range(count):
-        world.backed_up(f"2024/IMG_{number}.JPG")
+    world.all_backed_up("2024/IMG_{}.JPG", count)
     world.live_photo("2024/IMG_90")
     world.change_settings(quarantineDays=0)
 

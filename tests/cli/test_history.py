@@ -29,8 +29,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def trashed_run(world: World) -> str:
     """A run that trashed one photo and one Live Photo; its run id."""
-    for number in range(3):
-        world.backed_up(f"IMG_{number}.JPG")
+    world.all_backed_up("IMG_{}.JPG", 3)
     world.live_photo("IMG_90")
     world.reconcile()
     world.remove("IMG_1.JPG", "IMG_90.HEIC", "IMG_90.MOV")

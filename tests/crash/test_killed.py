@@ -59,8 +59,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         small_world(tmp_path_factory.mktemp("crash"), monkeypatch) as world,
         client_of(world) as client,
     ):
-        for number in range(8):
-            world.backed_up(f"IMG_{number}.JPG")
+        world.all_backed_up("IMG_{}.JPG", 8)
         world.live_photo("IMG_90")
         assert client.run("reconcile", dry_run=True)["outcome"] == "nothing to do"
         world.remove("IMG_1.JPG", "IMG_90.HEIC", "IMG_90.MOV")

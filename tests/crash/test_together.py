@@ -16,8 +16,7 @@ from tests.world import World, checksum, small_world
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A photo and a Live Photo are due, and planned by nobody yet."""
     with small_world(tmp_path, monkeypatch) as found:
-        for number in range(6):
-            found.backed_up(f"IMG_{number}.JPG")
+        found.all_backed_up("IMG_{}.JPG", 6)
         found.live_photo("IMG_90")
         found.change_settings(quarantineDays=0)
         found.reconcile()

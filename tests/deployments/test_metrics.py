@@ -22,8 +22,7 @@ from tests.world import World, small_world
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with small_world(tmp_path, monkeypatch) as found:
-        for number in range(9):
-            found.backed_up(f"IMG_{number}.JPG")
+        found.all_backed_up("IMG_{}.JPG", 9)
         found.change_settings(quarantineDays=14)
         yield found
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.bad_days import delete_some, furnish
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.world import World
 
-furnished = kept_fixture(furnish)
-
-
-@pytest.fixture
-def world(furnished: Made) -> World:
-    return furnished()
+made = kept_fixture(furnish)
 
 
 @pytest.fixture

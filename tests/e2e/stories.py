@@ -135,8 +135,7 @@ def confirmed_once(world: World) -> None:
     other.mkdir()
     (other / "stays.JPG").write_bytes(b"other stays")
     world.register(other, "other")
-    for number in range(20):
-        world.backed_up(f"staying/{number}.JPG")
+    world.all_backed_up("staying/{}.JPG", 20)
     world.backed_up("first.JPG")
     world.change_settings(quarantineDays=0, applyScheduledRuns=True, thresholdPercent=100)
     world.reconcile()

@@ -17,7 +17,7 @@ from state.libraries import remove
 from tasks import clock, progress
 from tasks.opening import find_partition
 from tests.crash.stage import partition_of
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.world import World, checksum
 
 FIRST = "IMG_0.JPG"
@@ -25,18 +25,12 @@ FIRST = "IMG_0.JPG"
 
 def prepare(world: World) -> None:
     """Ten photos on both sides, seen once; deletions are due at once."""
-    for number in range(10):
-        world.backed_up(f"IMG_{number}.JPG")
+    world.all_backed_up("IMG_{}.JPG", 10)
     world.change_settings(quarantineDays=0)
     world.reconcile()
 
 
 made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def scheduled(world: World) -> None:
@@ -117,8 +111,7 @@ def test_a_plan_of_before_a_reset_is_stale(world: World) -> None:
 
 
 def test_a_threshold_lowered_after_the_plan_stops_the_apply(world: World) -> None:
-    for number in range(6):
-        world.backed_up(f"MORE_{number}.JPG")
+    world.all_backed_up("MORE_{}.JPG", 6)
     world.change_settings(thresholdPercent=100)
     world.reconcile()
     world.remove(*(f"IMG_{number}.JPG" for number in range(6)))

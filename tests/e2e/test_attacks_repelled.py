@@ -17,23 +17,17 @@ from state.db import writing
 from tasks import clock, progress
 from tasks.opening import find_partition
 from tasks.summary import Summary
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.world import World, checksum
 
 EDITED = (1_700_000_000, 1_700_000_000)
 
 
 def prepare(world: World) -> None:
-    for number in range(10):
-        world.backed_up(f"IMG_{number}.JPG")
+    world.all_backed_up("IMG_{}.JPG", 10)
 
 
 made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def attempt(work: Callable[[], Summary]) -> Summary | None:
@@ -244,8 +238,7 @@ def test_lesson_11_history_that_was_lost_stays_lost_until_a_plan_has_shown_it(wo
 def test_lesson_85_one_library_of_two_that_shows_nothing_aborts_the_run(world: World) -> None:
     other = world.folder.with_name("other")
     other.mkdir()
-    for number in range(5):
-        world.backed_up(f"../other/B_{number}.JPG")
+    world.all_backed_up("../other/B_{}.JPG", 5)
     world.register(other, "other")
     world.reconcile()
     for number in range(5):

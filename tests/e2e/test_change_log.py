@@ -17,7 +17,7 @@ from state.libraries import Registered, registered
 from tasks.summary import Summary
 from tests.crash.stage import partition_of
 from tests.e2e.bad_days import aborts, confirmed
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.world import World
 
 NFC = "Zürich/Café.jpg"
@@ -33,11 +33,6 @@ def prepare(world: World) -> None:
 
 
 made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def changes(world: World, summary: Summary) -> set[tuple[str, str, str | None]]:

@@ -31,15 +31,9 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield again
 
 
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
-
-
 def furnish(world: World) -> None:
     world.simulator.users[world.user_id] = replace(world.simulator.users[world.user_id], password=PASSWORD)
-    for number in range(10):
-        world.backed_up(f"IMG_{number}.JPG")
+    world.all_backed_up("IMG_{}.JPG", 10)
     world.live_photo("LIVE")
     world.change_settings(thresholdFloor=100)
     world.reconcile()

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from state.db import reading
 from tasks.opening import find_partition
-from tests.kept import Made, kept_fixture
-from tests.library.live_photo_files import apple_film, apple_note, picture
+from tests.e2e.split_pair import CUT_VIDEO, STILL, VIDEO, both_backed_up, others_backed_up
+from tests.kept import kept_fixture
 from tests.world import World
 
-STILL = picture(apple_note("ONE-AND-THE-SAME"))
-VIDEO = apple_film("ONE-AND-THE-SAME")
-CUT_VIDEO = apple_film("ONE-AND-THE-SAME", mdat=50)
-
-
-def prepare(world: World) -> None:
-    for number in range(8):
-        world.backed_up(f"other/IMG_{number}.JPG")
-    world.change_settings(thresholdFloor=100)
-
-
-made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
+made = kept_fixture(others_backed_up)
 
 
 def assets() -> dict[str, list[str]]:
@@ -43,11 +25,6 @@ def assets() -> dict[str, list[str]]:
 def buckets(world: World) -> tuple[int, int, int]:
     counts = world.reconcile().counts
     return counts["delete"], counts["held"], counts["review"]
-
-
-def both_backed_up(world: World) -> None:
-    video = world.backed_up("videos/clip.mov", VIDEO, visibility="hidden", type="VIDEO")
-    world.backed_up("stills/photo.jpg", STILL, live_photo_video_id=video)
 
 
 def test_a_pair_split_over_folders_is_one_photo_and_goes_as_one(world: World) -> None:

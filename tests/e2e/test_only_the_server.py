@@ -96,8 +96,7 @@ def test_invariant_13_only_the_server_is_contacted_and_the_key_is_nowhere(
         clock_file = root / "clock"
         clock_file.write_text(world.now.isoformat())
         world.simulator.clock = lambda: type(world.now).fromisoformat(clock_file.read_text())
-        for number in range(6):
-            world.backed_up(f"IMG_{number}.JPG")
+        world.all_backed_up("IMG_{}.JPG", 6)
         world.live_photo("IMG_90")
         (key,) = world.simulator.keys
         done = subprocess.run(

@@ -157,8 +157,7 @@ def test_lesson_19_a_restricted_scope_is_never_silently_off(due: World) -> None:
 
 
 def test_lesson_20_and_84_a_mass_deletion_aborts_and_every_destructive_path_asks_the_same_rail(world: World) -> None:
-    for number in range(20):
-        world.backed_up(f"many/{number}.JPG")
+    world.all_backed_up("many/{}.JPG", 20)
     world.reconcile()
     names = {f"many/{number}.JPG" for number in range(10)}
     world.remove(*names)

@@ -10,23 +10,17 @@ import pytest
 from engine.errors import ConfirmationNeeded
 from state import put_back
 from tasks.opening import find_partition
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.world import World
 
 
 def prepare(world: World) -> None:
-    for number in range(8):
-        world.backed_up(f"IMG_{number}.JPG")
+    world.all_backed_up("IMG_{}.JPG", 8)
     world.change_settings(thresholdFloor=100)
     world.reconcile()
 
 
 made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def database() -> Path:

@@ -18,8 +18,7 @@ NAMES = [f"IMG_{number}.JPG" for number in range(20)]
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with small_world(tmp_path, monkeypatch) as world:
-        for number in range(30):
-            world.backed_up(f"IMG_{number}.JPG")
+        world.all_backed_up("IMG_{}.JPG", 30)
         world.reconcile()
         yield world
 

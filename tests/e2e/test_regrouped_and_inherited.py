@@ -9,26 +9,15 @@ import pytest
 
 from state.db import reading
 from tasks.opening import find_partition
-from tests.e2e.test_live_photos_by_content import CUT_VIDEO, STILL, VIDEO, both_backed_up
-from tests.kept import Made, kept_fixture
+from tests.e2e.split_pair import CUT_VIDEO, STILL, VIDEO, both_backed_up, others_backed_up
+from tests.kept import kept_fixture
 from tests.library.live_photo_files import apple_note, picture
 from tests.world import World
 
 EDITED_STILL = picture(apple_note("ONE-AND-THE-SAME")) + b"\0edited"
 
 
-def prepare(world: World) -> None:
-    for number in range(8):
-        world.backed_up(f"other/IMG_{number}.JPG")
-    world.change_settings(thresholdFloor=100)
-
-
-made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
+made = kept_fixture(others_backed_up)
 
 
 @contextmanager

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from state import journal
 from tasks.opening import find_partition
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.world import World, checksum
 
 
 def prepare(world: World) -> None:
-    for number in range(4):
-        world.backed_up(f"IMG_{number}.JPG")
+    world.all_backed_up("IMG_{}.JPG", 4)
     world.change_settings(thresholdFloor=100)
 
 
 made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def test_lesson_76_runs_that_find_nothing_leave_no_line_in_the_journal_and_no_tag(world: World) -> None:

@@ -230,9 +230,8 @@ def test_what_lost_its_tag_is_tagged_again(due: World) -> None:
 
 
 def test_lesson_43_one_refused_id_fails_alone_in_a_batch_of_many(world: World) -> None:
-    for number in range(30):
-        world.backed_up(f"many/{number}.JPG")
-        world.backed_up(f"staying/{number}.JPG")
+    world.all_backed_up("many/{}.JPG", 30)
+    world.all_backed_up("staying/{}.JPG", 30)
     world.change_settings(thresholdPercent=100)
     world.reconcile()
     names = {f"many/{number}.JPG" for number in range(30)}

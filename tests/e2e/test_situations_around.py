@@ -120,8 +120,7 @@ def test_lesson_89_a_phone_that_freed_up_space_is_told_and_one_command_keeps_all
     old = [f"2019/{number}.JPG" for number in range(100)]
     for name in old:
         world.backed_up(name)
-    for number in range(120):
-        world.backed_up(f"2026/{number}.JPG")
+    world.all_backed_up("2026/{}.JPG", 120)
     world.change_settings(quarantineDays=14)
     world.reconcile()
     world.remove(*old)

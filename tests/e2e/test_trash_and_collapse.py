@@ -10,23 +10,17 @@ import pytest
 from cli.main import run
 from state.db import reading
 from tasks.opening import find_partition
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.world import World
 
 
 def prepare(world: World) -> None:
-    for number in range(12):
-        world.backed_up(f"2024/IMG_{number}.JPG")
+    world.all_backed_up("2024/IMG_{}.JPG", 12)
     world.change_settings(thresholdFloor=100)
     world.reconcile()
 
 
 made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def into_trash(world: World, name: str) -> Path:

@@ -16,8 +16,7 @@ from tests.world import World
 
 
 def prepare(world: World) -> None:
-    for number in range(8):
-        world.backed_up(f"2024/IMG_{number}.JPG")
+    world.all_backed_up("2024/IMG_{}.JPG", 8)
     world.live_photo("2024/IMG_90")
 
 
@@ -25,11 +24,6 @@ def prepare(world: World) -> None:
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     with kept_world(tmp_path_factory.mktemp("made"), prepare, version=request.param) as again:
         yield again
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def test_deleted_photos_are_trashed_after_quarantine_and_come_back(world: World) -> None:

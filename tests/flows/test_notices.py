@@ -67,8 +67,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     nobody(monkeypatch)
     shown = desktop(tmp_path, monkeypatch)
     with small_world(tmp_path, monkeypatch) as world:
-        for number in range(20):
-            world.backed_up(f"IMG_{number}.JPG")
+        world.all_backed_up("IMG_{}.JPG", 20)
         world.change_settings(quarantineDays=0)
         yield Scene(world, shown)
 

@@ -39,8 +39,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 def trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: Service) -> Iterator[World]:
     """A world whose next run a rail stops."""
     with small_world(tmp_path, monkeypatch) as world:
-        for number in range(10):
-            world.backed_up(f"IMG_{number}.JPG")
+        world.all_backed_up("IMG_{}.JPG", 10)
         world.reconcile()
         world.remove(*(f"IMG_{number}.JPG" for number in range(10)))
         yield world

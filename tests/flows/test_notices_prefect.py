@@ -24,8 +24,7 @@ def test_a_rail_under_prefect_is_one_event_of_the_account_and_names_nothing(
     nobody(monkeypatch)
     with small_world(tmp_path, monkeypatch) as world, service() as there:
         monkeypatch.setenv("NOTIFY_URLS", there.url)
-        for number in range(4):
-            world.backed_up(f"IMG_{number}.JPG")
+        world.all_backed_up("IMG_{}.JPG", 4)
         world.reconcile()
         world.remove(*(f"IMG_{number}.JPG" for number in range(4)))
         (tmp_path / "clock").write_text(world.now.isoformat())

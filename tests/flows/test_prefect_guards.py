@@ -111,8 +111,7 @@ def test_an_unchanged_run_is_cached_and_a_cache_whose_files_are_gone_does_the_wo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: str
 ) -> None:
     with small_world(tmp_path, monkeypatch) as world:
-        for number in range(4):
-            world.backed_up(f"IMG_{number}.JPG")
+        world.all_backed_up("IMG_{}.JPG", 4)
         (tmp_path / "clock").write_text(world.now.isoformat())
         seen = _child("tests.flows.twice", tmp_path, prefect_server)
         assert len(set(seen["digests"])) == 1

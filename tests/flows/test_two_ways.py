@@ -27,8 +27,7 @@ def told(root: Path, monkeypatch: pytest.MonkeyPatch, way: str, **environment: s
         clock_file = root / "clock"
         clock_file.write_text(world.now.isoformat())
         world.simulator.clock = lambda: type(world.now).fromisoformat(clock_file.read_text())
-        for number in range(6):
-            world.backed_up(f"IMG_{number}.JPG")
+        world.all_backed_up("IMG_{}.JPG", 6)
         world.live_photo("IMG_90")
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         done = subprocess.run(

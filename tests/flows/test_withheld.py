@@ -17,7 +17,7 @@ import pytest
 
 from engine.errors import RailTripped, UsageError
 from flows import notices, report, telling
-from flows.naming import is_dry
+from flows.naming import RECONCILE, is_dry
 from flows.withheld import Withheld, name_of
 from tests.flows.test_two_ways import ROOT
 from tests.world import small_world
@@ -74,7 +74,7 @@ def test_what_prefect_may_write_down_of_an_error_has_no_text() -> None:
 
 @pytest.fixture
 def without_pages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool]]:
-    """Prefect takes no page; what was told."""
+    """A real run of `reconcile` of which Prefect takes no page; what was told."""
     told: list[tuple[Any, bool]] = []
 
     def refused(**_: object) -> None:
@@ -83,6 +83,8 @@ def without_pages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool]]:
     def tell(_: str, end: object, *, dry_run: bool) -> None:
         told.append((end, dry_run))
 
+    monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__FLOW_NAME", RECONCILE)
+    monkeypatch.setattr(report, "is_dry", lambda *_: False)
     monkeypatch.setattr(report, "create_markdown_artifact", refused)
     monkeypatch.setattr(telling, "shown_progress", contextlib.nullcontext)
     monkeypatch.setattr(telling, "log", lambda _: None)

@@ -304,8 +304,7 @@ def test_a_run_whose_cluster_fails_deletes_nothing_and_the_next_one_is_right(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_world(tmp_path, monkeypatch) as world:
-        for number in range(1005):
-            world.backed_up(f"{number}.jpg")
+        world.all_backed_up("{}.jpg", 1005)
         world.reconcile()
         world.change_settings(quarantineDays=0, thresholdFloor=100)
         world.remove("7.jpg")

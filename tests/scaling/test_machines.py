@@ -261,12 +261,13 @@ def test_nobody_without_the_auth_string_gets_events(site: Site, path: str) -> No
     from websockets.typing import Subprotocol
 
     def admitted(token: str) -> bool:
+        address, patience = f"wss{site.url[5:]}/api/{path}", 60
         with connect(
-            f"wss{site.url[5:]}/api/{path}", ssl=site.context(), subprotocols=[Subprotocol("prefect")]
+            address, ssl=site.context(), subprotocols=[Subprotocol("prefect")], open_timeout=patience
         ) as socket:
             socket.send(json.dumps({"type": "auth", "token": token}))
             try:
-                return bool(json.loads(socket.recv(10))["type"] == "auth_success")
+                return bool(json.loads(socket.recv(patience))["type"] == "auth_success")
             except ConnectionClosed:
                 return False
 

@@ -18,6 +18,7 @@ from server.client import NORMAL_SCOPES, PhotoServer
 from server.simulator import Simulator, serving
 from server.simulator.wire import Request
 
+GONE = "Not found or no asset.delete access"
 BOTH = pytest.mark.parametrize("version", ["2.7.5", "3.1.0"])
 TAKEN = datetime(2025, 6, 1, 12, 30, 15, tzinfo=UTC)
 

@@ -2,73 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import httpx
 import pytest
 
 from server.simulator import sync_lines
-from tests.server.simulator_support import START, VERSIONS, House, checksum_of, house
+from tests.server.simulator_devices import Device, device, kinds, shown
+from tests.server.simulator_support import START, VERSIONS, checksum_of, house
 
 pytestmark = pytest.mark.parametrize("version", VERSIONS)
-
-Line = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A signed-in session of the house's user, or of another one."""
-
-    house: House
-    client: httpx.Client
-    version: str
-
-    @property
-    def entity(self) -> str:
-        return "AssetV2" if self.version == "3.1.0" else "AssetV1"
-
-    def ask(self, types: Any = None, **more: Any) -> httpx.Response:
-        wanted = ["AssetsV2" if self.version == "3.1.0" else "AssetsV1"] if types is None else types
-        return self.client.post("/api/sync/stream", json={"types": wanted} | more)
-
-    def stream(self, **more: Any) -> list[Line]:
-        answer = self.ask(**more)
-        assert answer.status_code == 200, answer.text
-        return [json.loads(line) for line in answer.text.splitlines()]
-
-    def acknowledge(self, *lines: Line) -> None:
-        answer = self.client.post("/api/sync/ack", json={"acks": [line["ack"] for line in lines]})
-        assert answer.status_code == 204, answer.text
-
-    def acks(self) -> dict[str, str]:
-        return {one["type"]: one["ack"] for one in self.client.get("/api/sync/ack").json()}
-
-
-@contextlib.contextmanager
-def device(one: House, version: str, user_id: str | None = None) -> Iterator[Device]:
-    headers = {"Authorization": f"Bearer {one.sim.add_session(user_id or one.user_id)}"}
-    with httpx.Client(base_url=one.base_url, headers=headers, trust_env=False) as client:
-        yield Device(one, client, version)
-
-
-@pytest.fixture
-def phone(version: str) -> Iterator[Device]:
-    with house(version) as one, device(one, version) as held:
-        yield held
-
-
-def kinds(lines: list[Line]) -> list[str]:
-    return [line["type"] for line in lines]
-
-
-def shown(lines: list[Line]) -> list[str]:
-    return [line["data"]["id"] for line in lines if line["type"].startswith("AssetV")]
 
 
 def test_a_key_is_refused_first_for_its_scope_and_then_for_being_a_key(version: str) -> None:
@@ -229,128 +174,6 @@ def test_update_ids_only_grow_even_when_the_clock_goes_back(phone: Device, versi
     assert ids == sorted(ids)
     assert len(set(ids)) == 6
     assert {(one.version, one.variant) for one in ids} == {(7, uuid.RFC_4122)}
-
-
-def test_without_an_ack_the_same_lines_come_again(phone: Device, version: str) -> None:
-    phone.house.add("a.jpg")
-    first, again = phone.stream(), phone.stream()
-    assert first[:-1] == again[:-1]
-    assert first[-1] != again[-1]
-    assert phone.acks() == {}
-
-
-def test_an_older_ack_moves_the_position_back(phone: Device, version: str) -> None:
-    ids = [phone.house.add(f"{number}.jpg") for number in range(3)]
-    lines = phone.stream()
-    phone.acknowledge(lines[2])
-    assert shown(phone.stream()) == []
-    phone.acknowledge(lines[0])
-    assert shown(phone.stream()) == ids[1:]
-
-
-def test_of_several_acks_of_a_type_the_last_one_counts(phone: Device, version: str) -> None:
-    ids = [phone.house.add(f"{number}.jpg") for number in range(3)]
-    lines = phone.stream()
-    phone.acknowledge(lines[2], lines[0])
-    assert shown(phone.stream()) == ids[1:]
-
-
-def test_acks_are_per_entity_type(phone: Device, version: str) -> None:
-    one = phone.house
-    one.add("kept.jpg")
-    one.delete(one.add("gone.jpg"), force=True)
-    deletion, upsert, complete = phone.stream()
-    phone.acknowledge(upsert, complete)
-    assert kinds(phone.stream()) == ["AssetDeleteV1", "SyncCompleteV1"]
-    phone.acknowledge(deletion)
-    assert kinds(phone.stream()) == ["SyncCompleteV1"]
-    assert list(phone.acks()) == [phone.entity, "SyncCompleteV1", "AssetDeleteV1"]
-
-
-def test_acks_are_per_session(phone: Device, version: str) -> None:
-    phone.house.add("a.jpg")
-    phone.acknowledge(*phone.stream())
-    with device(phone.house, version) as tablet:
-        assert len(tablet.stream()) == 2
-    assert len(phone.stream()) == 1
-
-
-def test_deleting_acks_replays_all_or_one_type(phone: Device, version: str) -> None:
-    phone.house.add("a.jpg")
-    phone.acknowledge(*phone.stream())
-    phone.client.request("DELETE", "/api/sync/ack", json={"types": [phone.entity]})
-    assert list(phone.acks()) == ["SyncCompleteV1"]
-    assert len(phone.stream()) == 2
-    phone.client.request("DELETE", "/api/sync/ack", json={})
-    assert phone.acks() == {}
-
-
-def test_an_empty_list_of_acks_is_500_and_more_than_1000_are_400(phone: Device, version: str) -> None:
-    phone.house.add("a.jpg")
-    ack = phone.stream()[0]["ack"]
-    statuses = [phone.client.post("/api/sync/ack", json={"acks": [ack] * n}).status_code for n in (0, 1, 1000, 1001)]
-    assert statuses == [500, 204, 204, 400]
-
-
-@pytest.mark.parametrize("ack", ["", "|", "xx", "Foo|01a1fb7c-cf40-736b-a1fd-0e39aaa9b4e2"])
-def test_an_ack_of_an_unknown_type_is_400(phone: Device, version: str, ack: str) -> None:
-    answer = phone.client.post("/api/sync/ack", json={"acks": [ack]})
-    assert answer.status_code == 400
-    assert answer.json()["message"] == f"Invalid ack type: {ack.partition('|')[0]}"
-
-
-@pytest.mark.parametrize("broken", ["", "|", "|notauuid"])
-def test_a_malformed_ack_is_accepted_and_breaks_every_stream_until_it_is_deleted(
-    phone: Device, version: str, broken: str
-) -> None:
-    answer = phone.client.post("/api/sync/ack", json={"acks": [phone.entity + broken]})
-    assert answer.status_code == 204
-    for _ in range(2):
-        failed = phone.ask()
-        assert (failed.status_code, failed.json()["message"]) == (500, "Internal server error")
-    phone.client.request("DELETE", "/api/sync/ack", json={})
-    assert kinds(phone.stream()) == ["SyncCompleteV1"]
-
-
-def test_a_pending_reset_is_the_only_line_until_it_is_acknowledged(phone: Device, version: str) -> None:
-    phone.house.add("a.jpg")
-    phone.acknowledge(*phone.stream())
-    phone.house.sim.demand_sync_reset(phone.house.user_id)
-    for _ in range(2):
-        assert phone.stream() == [{"type": "SyncResetV1", "data": {}, "ack": "SyncResetV1|reset"}]
-    assert len(phone.acks()) == 2
-    phone.acknowledge(*phone.stream())
-    assert phone.acks() == {}
-    assert len(phone.stream()) == 2
-
-
-def test_a_pending_reset_is_cleared_by_asking_for_a_reset(phone: Device, version: str) -> None:
-    phone.house.add("a.jpg")
-    phone.acknowledge(*phone.stream())
-    phone.house.sim.demand_sync_reset(phone.house.user_id)
-    assert len(phone.stream(reset=True)) == 2
-    assert phone.acks() == {}
-    assert len(phone.stream()) == 2
-
-
-def test_a_complete_acknowledged_over_30_days_ago_makes_a_reset(phone: Device, version: str) -> None:
-    phone.house.add("a.jpg")
-    phone.acknowledge(*phone.stream())
-    phone.house.clock.forward(days=30)
-    assert kinds(phone.stream()) == ["SyncCompleteV1"]
-    phone.house.clock.forward(minutes=1)
-    assert kinds(phone.stream()) == ["SyncResetV1"]
-    phone.acknowledge(*phone.stream())
-    assert len(phone.stream()) == 2
-
-
-def test_a_deletion_older_than_31_days_is_no_longer_in_the_stream(phone: Device, version: str) -> None:
-    one = phone.house
-    one.delete(one.add("gone.jpg"), force=True)
-    one.clock.forward(days=31)
-    assert kinds(phone.stream()) == ["AssetDeleteV1", "SyncCompleteV1"]
-    one.clock.forward(seconds=1)
-    assert kinds(phone.stream()) == ["SyncCompleteV1"]
 
 
 def test_the_other_versions_types_are_400(phone: Device, version: str) -> None:

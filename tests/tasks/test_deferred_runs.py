@@ -8,15 +8,13 @@ import sys
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from state import deferred, hash_cache
 from state.home import Home
 from tasks import clock
 from tasks.hash import Limits, hash_listing
 from tasks.hash_now import hash_now
 from tests.crash.stage import partition_of, tables
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.library.worlds import REPOSITORY, library_of
 from tests.world import World
 
@@ -25,19 +23,13 @@ COUNT = 6
 
 def prepare(world: World) -> None:
     """A library with a first dry run behind it; then a photo was deleted, and would be trashed at once."""
-    for number in range(COUNT):
-        world.backed_up(f"IMG_{number}.JPG")
+    world.all_backed_up("IMG_{}.JPG", COUNT)
     world.change_settings(quarantineDays=0)
     assert world.reconcile().outcome == "nothing to do"
     world.remove("IMG_0.JPG")
 
 
 made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def waiting(world: World) -> dict[str, dict[str, Any]]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from state import exclusions
 from tests.crash.stage import partition_of
 from tests.e2e.bad_days import plan
-from tests.kept import Made, kept_fixture
+from tests.kept import kept_fixture
 from tests.world import World, checksum
 
 
 def prepare(world: World) -> None:
     """Two stills of one motion video, all deleted locally, and planned."""
-    for number in range(5):
-        world.backed_up(f"IMG_{number}.JPG")
+    world.all_backed_up("IMG_{}.JPG", 5)
     video = world.backed_up("shared.MOV", b"shared motion", visibility="hidden", type="VIDEO")
     for name in ("one.HEIC", "two.HEIC"):
         world.backed_up(name, name.encode(), live_photo_video_id=video)
@@ -24,11 +21,6 @@ def prepare(world: World) -> None:
 
 
 made = kept_fixture(prepare)
-
-
-@pytest.fixture
-def world(made: Made) -> World:
-    return made()
 
 
 def test_both_stills_take_the_video_along_once(world: World) -> None:

@@ -26,8 +26,7 @@ def many_runs(world: World) -> None:
 @pytest.fixture
 def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with small_world(tmp_path, monkeypatch) as found:
-        for number in range(8):
-            found.backed_up(f"IMG_{number}.JPG")
+        found.all_backed_up("IMG_{}.JPG", 8)
         found.change_settings(thresholdFloor=100)
         yield found
 
