@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tasks.summary import Summary
 
 DELETE, HELD, REVIEW = "delete", "held", "review"
+GOES, STOPPED, CARRIED_OUT = "To be moved to the server's trash", "Would have gone", "In the plan that was carried out"
 _SHOWN = 200  # rows per bucket, unless all are asked for
 
 
@@ -35,12 +36,12 @@ def document(partition: Partition, summary: Summary) -> dict[str, Any]:
     return {**asdict(summary), "plan": decisions(partition, summary.run_id)}
 
 
-def show(found: dict[str, list[dict[str, Any]]], *, everything: bool = False, aborted: bool = False) -> None:
+def show(found: dict[str, list[dict[str, Any]]], *, everything: bool = False, goes: str = GOES) -> None:
     """Print each bucket that has something. Held and review are told apart, and counted once each.
 
-    ``aborted``: a rail ended the run, and nothing of it goes.
+    ``goes``: what is to be said of what the plan moves to the trash.
     """
-    _bucket("Would have gone" if aborted else "To be moved to the server's trash", found[DELETE], everything)
+    _bucket(goes, found[DELETE], everything)
     _bucket("Held until their quarantine ends", found[HELD], everything)
     _bucket("Waiting for your review; never trashed by themselves", found[REVIEW], everything)
 

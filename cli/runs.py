@@ -72,17 +72,22 @@ def plan(
     as_json: AsJson = False,
 ) -> int:
     """Show the newest plan and its digest. `apply` approves it by that."""
+    from state import journal
+
     place = here()
     run_id, digest = _newest_plan(place.partition)
+    applied = run_id in journal.finished(journal.read(place.partition).records)
     found = plans.decisions(place.partition, run_id)
     if as_json:
-        emit({"run_id": run_id, "digest": digest, "plan": found})
+        emit({"run_id": run_id, "digest": digest, "applied": applied, "plan": found})
     else:
-        plans.show(found, everything=everything)
+        plans.show(found, everything=everything, goes=plans.CARRIED_OUT if applied else plans.GOES)
         if not found[plans.DELETE]:
             say("Nothing is to be trashed.")
         say(f"Run {run_id}")
         say(f"Digest {digest}")
+        if applied:
+            note("It was carried out. `deletion-sync dry-run` makes a new plan.")
     return 0
 
 
@@ -166,7 +171,7 @@ def _applied(partition: Partition, digest: str, counts: dict[str, int], way: str
     note(f"The plan's digest: {digest}")
     if interruption.received():  # while it was planned, and something took the exception
         raise KeyboardInterrupt
-    confirm(f"Move these {photos} ({assets}) to the server's trash?", yes=yes)
+    confirm(f"Move {photos} ({assets}) to the server's trash?", yes=yes)
     steps = chosen(way)
     summary = watched(partition, lambda: ways.apply(steps, digest))
     if as_json:
@@ -195,7 +200,9 @@ def _shown(partition: Partition, summary: Summary, as_json: bool) -> int:
     if as_json:
         emit(plans.document(partition, summary))
     else:
-        plans.show(plans.decisions(partition, summary.run_id), aborted=summary.rail is not None)
+        plans.show(
+            plans.decisions(partition, summary.run_id), goes=plans.GOES if summary.rail is None else plans.STOPPED
+        )
         tell(summary)
     if plans.lists_whole_server(partition, summary):
         note(

@@ -69,7 +69,8 @@ def _tell_remembered(it: Remembered) -> None:
         say("Library       none; add one with `deletion-sync library add FOLDER`")
     say(f"Last run      {_run(it.last_run)}")
     if it.last_plan is not None:
-        say(f"Newest plan   run {it.last_plan.run_id}, digest {it.last_plan.plan_digest}")
+        digest = "carried out" if it.last_plan_applied else f"digest {it.last_plan.plan_digest}"
+        say(f"Newest plan   run {it.last_plan.run_id}, {digest}")
     say(f"First dry run {day(it.first_dry_run_at) or 'not yet; the next run is a dry run'}")
     say(f"First trash   {day(it.first_delete_confirmed_at) or 'not confirmed yet'}")
     if it.history_lost is not None:

@@ -31,9 +31,13 @@ def tell(summary: Summary) -> None:
     """Print what became of the run. A failure reads as one; held and review are counted once each."""
     say(headline(summary))
     counts = summary.counts
+    if "matched" in counts:
+        here, there = plural(counts["local"], "photo or video", "photos and videos"), counts["server"]
+        say(f"Compared: {here} here, {there:,} on the server, {counts['matched']:,} on both sides.")
     if counts.get("pending"):
         say(f"Pending: {counts['pending']:,} ({counts['held']:,} held, {counts['review']:,} waiting for your review).")
-    say(f"Run {summary.run_id}, {summary.durationMs / 1000:.1f} s")
+    took = "" if summary.flow == "apply" else f", {summary.durationMs / 1000:.1f} s"  # it began with the plan
+    say(f"Run {summary.run_id}{took}")
     for line in (*summary.notes, summary.next_step):
         if line:
             note(line)

@@ -90,12 +90,15 @@ def up(
 def down() -> int:
     """End the `up` that runs."""
     from deployments import processes, running
+    from state.lock import holder
+    from state.partition import list_partitions
 
     place = _place()
     found = running.now_running(place)
     if found is None:
         note("deletion-sync is not up.")
         return 0
+    busy = {partition: held for partition in list_partitions(place.home) if (held := holder(partition)) is not None}
     if found.pid > 0:
         os.kill(found.pid, signal.SIGTERM)
     until = time.monotonic() + _DOWN_SECONDS
@@ -108,6 +111,9 @@ def down() -> int:
         time.sleep(_LOOK_SECONDS)
     processes.end_leftovers([part.pid for part in found.parts.values()])
     note("Down.")
+    for partition, held in busy.items():
+        if holder(partition) is None:
+            note(f"A run ({held.what}) was going on and ended with it. The next one settles what was on the way.")
     return 0
 
 

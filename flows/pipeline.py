@@ -215,8 +215,11 @@ def approved_run(partition: Partition, digest: str) -> str:
     """
     with reading(partition) as con:
         known = runs(con, "flow <> 'restore'")
-    if all(run.plan_digest != digest for run in known):
+    holding = next((run for run in known if run.plan_digest == digest), None)
+    if holding is None:
         raise UsageError(f"No plan has the digest {digest[:16]}….", "`deletion-sync plan` shows the newest one.")
+    if holding.run_id in journal.finished(journal.read(partition).records):
+        raise _applied_already()
     for run in known:
         folder = partition.runs / run.run_id
         read_whole = (folder / merge_observed.FACTS).exists() and read_json(folder / merge_observed.FACTS)["complete"]
@@ -314,6 +317,10 @@ def _restored(context: Context, counts: dict[str, Any]) -> Summary:
     return summarize(context, word, counts=numbers, notes=tuple(counts["notes"]))
 
 
+def _applied_already() -> ConfirmationNeeded:
+    return ConfirmationNeeded("This plan was applied already.", "Start a new run to see what is left.")
+
+
 def _check_plan(context: Context, content: dict[str, Any], units: Sequence[plan.Unit], digest: str) -> None:
     """Raises ConfirmationNeeded unless the plan on disk is the approved one, whole, recent and not applied yet."""
     if content["digest"] != digest or plan.digest(context.partition.name, units) != digest:
@@ -329,9 +336,8 @@ def _check_plan(context: Context, content: dict[str, Any], units: Sequence[plan.
         applied = runs(con, "run_id = ? AND flow = 'apply' AND outcome = ?", (context.run.run_id, TRASHED))
     if changed != context.facts["libraries"]:
         raise ConfirmationNeeded("The registered libraries changed since this plan was made.", "Start a new run.")
-    lines = journal.read(context.partition).records
-    if applied or any(line.decision == "run_finished" and line.run_id == context.run.run_id for line in lines):
-        raise ConfirmationNeeded("This plan was applied already.", "Start a new run to see what is left.")
+    if applied or context.run.run_id in journal.finished(journal.read(context.partition).records):
+        raise _applied_already()
     age = clock.naive_now() - datetime.fromisoformat(context.facts["started_at"])
     if not timedelta(0) - timedelta(hours=1) <= age <= PLAN_LASTS:
         raise ConfirmationNeeded(f"The plan is {age.days} days old.", "Start a new run and review it.")

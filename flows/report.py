@@ -24,6 +24,7 @@ from state.partition import Partition
 from tasks.context import run_folder
 from tasks.files import quoted, read_json
 from tasks.opening import find_partition
+from tasks.restore import BECAME
 from tasks.summary import ABORTED, FAILED, NOTHING, PARTLY, PLANNED, RESTORED, TRASHED, Summary
 
 KEY = "summary"
@@ -134,6 +135,7 @@ def markdown(summary: Summary, partition_name: str) -> str:
         lines += ["", f"[Look at what went, on the server]({page})"]
     shown = [(word, summary.counts[key]) for key, word in FIGURES.items() if key in summary.counts]
     lines += ["", "| | |", "|---|---:|", *(f"| {word} | {count:,} |" for word, count in shown)]
+    lines += _brought_back(summary, partition)
     rows, total = _candidates(summary, partition)
     if rows:
         cells = picture_cells(partition, [asset_id for asset_id, *_ in rows])
@@ -149,6 +151,26 @@ def markdown(summary: Summary, partition_name: str) -> str:
     if total > len(rows):
         lines += ["", f"{total - len(rows):,} more. `deletion-sync plan --all` shows every row of the newest plan."]
     return "\n".join(lines)
+
+
+def _brought_back(summary: Summary, partition: Partition) -> list[str]:
+    """Of a restore: which run it undid, and what became of each of its photos."""
+    path = run_folder(partition, summary.run_id) / BECAME
+    if not path.exists():
+        return []
+    found = read_json(path)
+    shown = found["units"][:ROWS]
+    cells = picture_cells(partition, [unit["asset_id"] for unit in shown if unit["became"] == "restored"])
+    lines = ["", f"It undoes the run `{found['of_run']}`.", "", "| | file | what |", "|---|---|---|"]
+    lines += [
+        f"| {cells.get(unit['asset_id'], '')} | [{_plain(unit['file_name'])}]({partition.server_url}/photos/"
+        f"{unit['asset_id']}) | {unit['became']} |"
+        for unit in shown
+    ]
+    if len(found["units"]) > len(shown):
+        more, command = len(found["units"]) - len(shown), f"deletion-sync journal show --run-id {found['of_run']}"
+        lines += ["", f"{more:,} more. `{command}` shows all of them."]
+    return lines
 
 
 def _stayed(folder: Path) -> dict[str, str]:

@@ -108,6 +108,7 @@ class AndroidLibrary:
     config: AndroidConfig = field(repr=False)
     kind: str = "android"
     has_change_log: bool = True
+    pairs_by_content: bool = False
     _items: dict[str, Item] = field(default_factory=dict, init=False, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 

@@ -51,6 +51,7 @@ class ApplePhotosLibrary:
     config: ApplePhotosConfig = field(repr=False)
     kind: str = "apple_photos"
     has_change_log: bool = True
+    pairs_by_content: bool = False
     _read: list[Holdings] = field(default_factory=list, init=False, repr=False, compare=False)  # none, or the latest
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 

@@ -38,6 +38,7 @@ class ChecksumsFile:
     path: Path
     kind: str = "checksums_file"
     has_change_log: bool = False
+    pairs_by_content: bool = False
 
     def access(self) -> Access:
         """'limited' when the file is missing or cannot be read."""

@@ -45,6 +45,7 @@ class FolderLibrary:
     config: FolderConfig = field(repr=False)
     kind: str = "folder"
     has_change_log: bool = True
+    pairs_by_content: bool = True
     _motions: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
     _left_out: LeftOut = field(default_factory=LeftOut, init=False, repr=False, compare=False)
 

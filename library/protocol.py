@@ -100,6 +100,10 @@ class Library(Protocol):
     def has_change_log(self) -> bool:
         """False: absence is never a confirmed deletion (a checksums file)."""
 
+    @property
+    def pairs_by_content(self) -> bool:
+        """True: the halves of a Live Photo may be listed under two ids, and are found by what their bytes say."""
+
     def access(self) -> Access:
         """Whether everything can be read now. Never raises for what a user can repair. It may read as much as
         ``enumerate`` does, which tells the same."""

@@ -19,6 +19,7 @@ from state.files import ensure_folder, reading_from, sync_folder, writing_to
 from state.lock import file_lock
 from state.partition import Partition
 
+RUN_FINISHED = "run_finished"
 _CHUNK = 1 << 16
 _LOCK_SECONDS = 30
 
@@ -171,6 +172,11 @@ def in_trash(records: Iterable[Record]) -> dict[str, str]:
 def state_of_run(records: Iterable[Record], run_id: str) -> dict[str, Record]:
     """Per asset id of one run: the last record written."""
     return fold(r for r in records if r.run_id == run_id).get(run_id, {})
+
+
+def finished(records: Iterable[Record]) -> set[str]:
+    """The runs that carried their plan out as far as it can be: it is not approved again."""
+    return {line.run_id for line in records if line.decision == RUN_FINISHED and line.run_id is not None}
 
 
 def locked(partition: Partition) -> contextlib.AbstractContextManager[None]:

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import platform
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -29,11 +30,12 @@ _POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a partition. ``since`` is UTC, RFC 3339."""
+    """Who holds a partition. ``since`` is UTC, RFC 3339; ``host``: the computer's name, "" where it is not known."""
 
     pid: int
     what: str
     since: str
+    host: str = ""
 
 
 @contextlib.contextmanager
@@ -46,7 +48,7 @@ def partition_lock(partition: Partition, what: str) -> Iterator[None]:
     try:
         if not _taken(descriptor, partition.run_lock, fcntl.LOCK_EX):
             raise _busy(_read_holder(descriptor))
-        holder = Holder(os.getpid(), what, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        holder = Holder(os.getpid(), what, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), platform.node())
         with writing_to(partition.run_lock):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
@@ -117,7 +119,7 @@ def _read_holder(descriptor: int) -> Holder | None:
     """None while the holder is still writing its name."""
     try:
         found = json.loads(os.pread(descriptor, 4096, 0))
-        return Holder(int(found["pid"]), str(found["what"]), str(found["since"]))
+        return Holder(int(found["pid"]), str(found["what"]), str(found["since"]), str(found.get("host", "")))
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -125,7 +127,13 @@ def _read_holder(descriptor: int) -> Holder | None:
 def _busy(found: Holder | None) -> PartitionBusy:
     if found is None:
         return PartitionBusy("Another run holds this account's state.", "Wait until it ends.")
+    since = found.since[11:16]
+    if found.host and found.host != platform.node():
+        return PartitionBusy(
+            f"Another run ({found.what}) on {found.host} holds this account's state since {since} UTC.",
+            f"Wait until it ends, or look at it there with `ps -p {found.pid}`.",
+        )
     return PartitionBusy(
-        f"Another run ({found.what}, pid {found.pid}) holds this account's state since {found.since[11:16]} UTC.",
+        f"Another run ({found.what}, pid {found.pid}) holds this account's state since {since} UTC.",
         f"Wait until it ends, or look at it with `ps -p {found.pid}`.",
     )

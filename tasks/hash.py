@@ -80,8 +80,8 @@ def with_checksums(context: Context, listed: pa.Table, cluster: str | None = Non
     """
     libraries = context.libraries(with_registered=True)
     local, facts = hash_listing(context.home, libraries, listed, limits_of(context), cluster)
-    folders = {library_id for library_id, library in libraries.items() if library.kind == "folder"}
-    paired = pair_by_content(local, content_ids(context, local), folders)
+    paired_here = {library_id for library_id, library in libraries.items() if library.pairs_by_content}
+    paired = pair_by_content(local, content_ids(context, local), paired_here)
     return paired.local.sort_by(_ORDER) if paired.moved.num_rows else local, facts
 
 

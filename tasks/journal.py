@@ -47,7 +47,7 @@ def close(run: RunRef) -> dict[str, Any]:
         "notes": notes,
     }
     write_json(context.folder / OUTCOME, outcome)
-    journal.append(context.partition, [journal.decision("run_finished", clock.now(), outcome, run.run_id)])
+    journal.append(context.partition, [journal.decision(journal.RUN_FINISHED, clock.now(), outcome, run.run_id)])
     return outcome
 
 

@@ -5,6 +5,7 @@ Every number has its one definition here (lesson 72).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,7 @@ class Remembered:
     libraries: tuple[LibraryLine, ...]
     last_run: RunRecord | None
     last_plan: RunRecord | None
+    last_plan_applied: bool
     first_dry_run_at: str | None
     first_delete_confirmed_at: str | None
     history_lost: str | None
@@ -112,6 +114,7 @@ class Overview:
 
 def overview(home: Home, partition: Partition, now: datetime) -> Overview:
     """Read the partition. ``now`` is UTC without a zone. Raises SettingsError, StateError (of the hash cache)."""
+    lines = journal.read(partition).records
     days = settings_file.load(partition).quarantineDays
     cached = hash_cache.cached_checksums(home)
     remembered: Remembered | None = None
@@ -120,8 +123,8 @@ def overview(home: Home, partition: Partition, now: datetime) -> Overview:
         with reading(partition) as con:
             con.register("cached", cached)
             indexed = _number(con, INDEXED)
-            _register_trashed(con, partition)
-            remembered = _remembered(con, days, now)
+            _register_trashed(con, lines)
+            remembered = _remembered(con, journal.finished(lines), days, now)
     except StateError as error:
         problem = str(error)
     used = holder(partition)
@@ -140,17 +143,17 @@ def overview(home: Home, partition: Partition, now: datetime) -> Overview:
 def offloaded(partition: Partition) -> list[str]:
     """The checksums of every mass offload that ``overview`` shows: what one action protects (spec, item 14)."""
     with reading(partition) as con:
-        _register_trashed(con, partition)
+        _register_trashed(con, journal.read(partition).records)
         return [checksum for (checksum,) in con.execute(OFFLOADED, {"least": MASS_OFFLOAD}).fetchall()]
 
 
-def _register_trashed(con: duckdb.DuckDBPyConnection, partition: Partition) -> None:
+def _register_trashed(con: duckdb.DuckDBPyConnection, lines: Sequence[journal.Record]) -> None:
     """The relation ``trashed``: checksums that the journal knows in the trash."""
     import pyarrow as pa
 
     found = {
         checksum
-        for assets in journal.fold(journal.read(partition).records).values()
+        for assets in journal.fold(lines).values()
         for line in assets.values()
         if line.status == "trashed"
         for checksum in (line.checksum, line.motion_checksum)
@@ -158,7 +161,7 @@ def _register_trashed(con: duckdb.DuckDBPyConnection, partition: Partition) -> N
     con.register("trashed", pa.table({"checksum": pa.array(list(found), pa.string())}))
 
 
-def _remembered(con: duckdb.DuckDBPyConnection, days: int, now: datetime) -> Remembered:
+def _remembered(con: duckdb.DuckDBPyConnection, applied: set[str], days: int, now: datetime) -> Remembered:
     confirmed, held, next_due = _row(con, QUARANTINE, {"days": days, "now": now})
     offloads = con.execute(OFFLOADS, {"least": MASS_OFFLOAD}).fetchall()
     newest = runs(con)
@@ -172,6 +175,7 @@ def _remembered(con: duckdb.DuckDBPyConnection, days: int, now: datetime) -> Rem
         libraries=tuple(LibraryLine(row.label, row.kind, row.enumerated_at) for row in registered(con)),
         last_run=newest[0] if newest else None,
         last_plan=plans[0] if plans else None,
+        last_plan_applied=bool(plans) and plans[0].run_id in applied,
         first_dry_run_at=get_fact(con, FIRST_DRY_RUN),
         first_delete_confirmed_at=get_fact(con, FIRST_DELETE_CONFIRMED),
         history_lost=get_fact(con, HISTORY_LOST),

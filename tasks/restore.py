@@ -25,7 +25,7 @@ from tasks.files import read_json, write_json
 from tasks.refs import RunRef
 from tasks.step import Step
 
-REQUEST = "request.json"
+REQUEST, BECAME = "request.json", "restored.json"
 LONGEST_PATTERN = 500
 
 
@@ -79,6 +79,7 @@ def restore(run: RunRef) -> dict[str, Any]:
         outcome = server.restore_assets(ids_of(units))
         lines = [line for unit in units for line in _lines(selection.run_id, unit, outcome)]
         journal.append(context.partition, lines)
+    write_json(context.folder / BECAME, {"of_run": selection.run_id, "units": _told(units, lines)})
     progress.report("restore", len(units), len(units))
     restored = sum(line.status == "restored" for line in lines)
     return {
@@ -87,6 +88,16 @@ def restore(run: RunRef) -> dict[str, Any]:
         "excluded": len({c for unit in units for c in unit.checksums}) if exclude else 0,
         "notes": notes,
     }
+
+
+def _told(units: Sequence[Unit], lines: Sequence[Record]) -> list[dict[str, str]]:
+    """What became of each unit, for a person: asset id, file name and a word."""
+    restored = {line.asset_id for line in lines if line.status == "restored"}
+    return [
+        {"asset_id": unit.asset_id, "file_name": unit.file_name,
+         "became": "restored" if unit.asset_id in restored else "not restored"}
+        for unit in units
+    ]  # fmt: skip
 
 
 def _selected(context: Context, server: PhotoServer, selection: Selection) -> tuple[list[Unit], list[str]]:

@@ -71,7 +71,7 @@ def test_only_the_word_yes_typed_at_the_terminal_trashes(world: World, answer: s
         os.close(ours)
         os.close(theirs)
     assert found.code == code, found
-    assert "Move these 1 photo (1 asset) to the server's trash?" in found.err
+    assert "Move 1 photo (1 asset) to the server's trash?" in found.err
     assert len(world.simulator.trashed(world.user_id)) == gone
 
 
@@ -83,8 +83,22 @@ def test_an_approved_plan_is_applied_by_its_digest_and_no_other(world: World) ->
     assert unknown.code == 2 and not world.simulator.mutations()
     assert run("apply", "--digest", digest).code == 4
     assert ok("apply", "--digest", digest, "--yes", "--json").json["outcome"] == "trashed"
-    again = run("apply", "--digest", digest, "--yes")
-    assert again.code == 4 and "applied already" in again.err
+    assert "carried out" in ok("status").out and ok("plan", "--json").json["applied"]
+    shown = ok("plan")
+    assert "In the plan that was carried out: 1 photo" in shown.out and "dry-run" in shown.err
+    for newer in (False, True):
+        if newer:
+            world.backed_up("2024/IMG_90.JPG")
+            ok("dry-run")
+            assert "carried out" not in ok("status").out + ok("plan").err
+        again = run("apply", "--digest", digest, "--yes")
+        assert again.code == 4 and "applied already" in again.err and "IMG" not in again.out
+
+
+def test_a_run_that_finds_nothing_says_what_it_compared(world: World) -> None:
+    photos(world)
+    world.write("only-here.jpg")
+    assert "Compared: 11 photos and videos here, 10 on the server, 10 on both sides." in ok("dry-run").out
 
 
 def test_a_rail_aborts_with_code_3_and_shows_what_it_stopped(world: World) -> None:

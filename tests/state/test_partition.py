@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 from pathlib import Path
 
@@ -178,20 +179,30 @@ with partition_lock(by_name(Home(Path(sys.argv[1])), sys.argv[2]), "reconcile"):
 """
 
 
-def test_lesson_52_a_second_run_is_told_who_holds_the_partition(home: Home, partition: Partition) -> None:
+def lock_it(partition: Partition) -> None:
+    with partition_lock(partition, "apply"):
+        pass
+
+
+def test_lesson_52_a_second_run_is_told_who_holds_the_partition(
+    home: Home, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     child = process(HOLD, home.root, partition.name)
     assert child.stdout is not None
     assert child.stdout.readline() == "held\n"
-    with pytest.raises(PartitionBusy) as error, partition_lock(partition, "apply"):
-        pass
+    with pytest.raises(PartitionBusy) as error:
+        lock_it(partition)
     assert re.search(rf"run \(reconcile, pid {child.pid}\) .* since \d\d:\d\d UTC", str(error.value))
     now = holder(partition)
     assert now is not None and (now.pid, now.what) == (child.pid, "reconcile")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(platform, "node", lambda: "another-host")
+        with pytest.raises(PartitionBusy, match=f"on {re.escape(now.host)} holds .* look at it there"):
+            lock_it(partition)
     child.kill()  # SIGKILL: nothing of the process runs any more
     finish(child)
     assert holder(partition) is None
-    with partition_lock(partition, "apply"):
-        pass
+    lock_it(partition)
 
 
 def test_lesson_52_two_flows_of_one_process_exclude_each_other(partition: Partition) -> None:
