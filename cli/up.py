@@ -90,15 +90,13 @@ def up(
 def down() -> int:
     """End the `up` that runs."""
     from deployments import processes, running
-    from state.lock import holder
-    from state.partition import list_partitions
 
     place = _place()
     found = running.now_running(place)
     if found is None:
         note("deletion-sync is not up.")
         return 0
-    busy = {partition: held for partition in list_partitions(place.home) if (held := holder(partition)) is not None}
+    runs = _going_on(place)
     if found.pid > 0:
         os.kill(found.pid, signal.SIGTERM)
     until = time.monotonic() + _DOWN_SECONDS
@@ -111,10 +109,23 @@ def down() -> int:
         time.sleep(_LOOK_SECONDS)
     processes.end_leftovers([part.pid for part in found.parts.values()])
     note("Down.")
-    for partition, held in busy.items():
-        if holder(partition) is None:
-            note(f"A run ({held.what}) was going on and ended with it. The next one settles what was on the way.")
+    for what in runs:
+        note(f"A run ({what}) was going on. If it was cut off, the next one settles what was on the way.")
     return 0
+
+
+def _going_on(place: Place) -> list[str]:
+    """The runs that hold a partition. Whatever is wrong with one, `down` is to end what it is asked to end."""
+    from state.lock import holder
+    from state.partition import list_partitions
+
+    found: list[str] = []
+    with contextlib.suppress(DeletionSyncError):
+        for partition in list_partitions(place.home):
+            with contextlib.suppress(DeletionSyncError):
+                held = holder(partition)
+                found += [] if held is None else [held.what]
+    return found
 
 
 def logs(

@@ -173,6 +173,8 @@ def _registered_anew(watcher: _Watcher, roots: tuple[Root, ...]) -> bool:
 
 def _run(watcher: _Watcher) -> None:
     """One reconciliation, told in one line. What went wrong is told once, until something else happens."""
+    from engine.database import let_go
+
     began = time.monotonic()
     watcher.waiting.began()
     try:
@@ -192,6 +194,7 @@ def _run(watcher: _Watcher) -> None:
         watcher.told = ""
         say(_line(summary))
         sys.stdout.flush()
+    let_go()
     watcher.waiting.ended(began, time.monotonic())
 
 

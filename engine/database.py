@@ -2,8 +2,9 @@
 
 A table that a query names is one that was put there: Python variables of the same name are not looked at.
 
-To make an instance of DuckDB takes ten times as long as to open a file in one, so what this process opens shares one.
-A file is open in it only as long as somebody has a connection to it. After an error a new instance is made.
+To make an instance of DuckDB takes ten times as long as to open a file in one, so what the main thread opens shares
+one. A file is open in it only as long as somebody has a connection to it. After an error another instance is made. What
+other threads open has instances of its own: a fatal error ends whatever is open in the same one.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ class _Database:
 
 @dataclass(slots=True)
 class _Instance:
-    """``spills``: whether it was told where to. ``files``: what is open for reading."""
+    """``spill``: where to, if it was told. ``files``: what is open for reading. ``users``: how many connections."""
 
     con: duckdb.DuckDBPyConnection
-    spills: bool
+    spill: Path | None
     files: dict[Path, _Database] = field(default_factory=dict)
     opened: int = 0
+    users: int = 0
 
 
-_lock = threading.Lock()
 _shared: _Instance | None = None
 _of_the_parent: list[_Instance] = []  # its threads are not in this process, so it can be neither used nor closed
 _open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
@@ -73,15 +74,18 @@ def database(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a database file, or to an empty database in memory when ``path`` is None. Raises duckdb.Error.
 
-    The caller sees to it that nobody reads a file while it is open for writing. ``spill``: where to, if the process has
-    no place for that yet.
+    The caller sees to it that nobody reads a file while it is open for writing. ``spill``: where to; where nothing is
+    said, beside the first file.
     """
     import duckdb
 
+    if threading.current_thread() is not threading.main_thread():
+        with contextlib.closing(connect(path, read_only=read_only, spill=spill)) as con:
+            yield con
+        return
     file = None if path is None else Path(os.path.realpath(path))
-    with _lock:
-        instance = _instance(spill or (file and file.with_name(f"{file.name}.tmp")))
-        there = _attached(instance, file, read_only)
+    instance = _instance(spill, file)
+    there = _attached(instance, file, read_only)
     try:
         with _cursor(instance, there) as con:
             yield con
@@ -90,8 +94,14 @@ def database(
             _forget(instance)
         raise
     finally:
-        with _lock:
-            _left(instance, file, there)
+        _left(instance, file, there)
+
+
+def let_go() -> None:
+    """Give back the memory that earlier queries of this thread took, for a program that stays on."""
+    global _shared
+    if _shared is not None and not _shared.users:
+        _shared = None
 
 
 def interrupt_queries() -> None:
@@ -104,10 +114,11 @@ def interrupt_queries() -> None:
             con.interrupt()
 
 
-def _instance(spill: Path | None) -> _Instance:
+def _instance(spill: Path | None, file: Path | None) -> _Instance:
     global _shared
-    if _shared is None or (spill is not None and not _shared.spills):
-        _shared = _Instance(connect(spill=spill), spill is not None)
+    if _shared is None or (spill is not None and spill != _shared.spill):
+        where = spill or (file and file.with_name(f"{file.name}.tmp"))
+        _shared = _Instance(connect(spill=where), where)
     return _shared
 
 
@@ -121,15 +132,18 @@ def _attached(instance: _Instance, file: Path | None, read_only: bool) -> _Datab
             instance.con.execute(f"ATTACH '{name}' AS {there.alias}{' (READ_ONLY)' if read_only else ''}")
         except BaseException:
             _detach(instance, there)  # Ctrl-C may have come when it was open
+            _forget(instance)
             raise
         if file is not None and read_only:
             instance.files[file] = there
     there.users += 1
+    instance.users += 1
     return there
 
 
 def _left(instance: _Instance, file: Path | None, there: _Database) -> None:
     there.users -= 1
+    instance.users -= 1
     if not there.users:
         if file is not None:
             instance.files.pop(file, None)
@@ -140,10 +154,16 @@ def _detach(instance: _Instance, there: _Database) -> None:
     """Closing writes everything into the file; what cannot be written now stays in its write-ahead log."""
     import duckdb
 
+    statement = f"DETACH DATABASE IF EXISTS {there.alias}"
     try:
-        instance.con.execute(f"DETACH DATABASE IF EXISTS {there.alias}")
+        instance.con.execute(statement)
     except duckdb.Error:
         _forget(instance)
+    except BaseException:  # Ctrl-C: it may be open still
+        _forget(instance)
+        with contextlib.suppress(duckdb.Error):
+            instance.con.execute(statement)
+        raise
 
 
 @contextlib.contextmanager
@@ -165,8 +185,7 @@ def _forget(instance: _Instance) -> None:
 
 
 def _after_fork() -> None:
-    global _shared, _lock
-    _lock = threading.Lock()
+    global _shared
     if _shared is not None:
         _of_the_parent.append(_shared)
         _shared = None

@@ -154,14 +154,16 @@ def markdown(summary: Summary, partition_name: str) -> str:
 
 
 def _brought_back(summary: Summary, partition: Partition) -> list[str]:
-    """Of a restore: which run it undid, and what became of each of its photos."""
+    """Of a restore: of which run, and what became of each of its photos."""
     path = run_folder(partition, summary.run_id) / BECAME
     if not path.exists():
         return []
     found = read_json(path)
+    if not found["units"]:
+        return []
     shown = found["units"][:ROWS]
     cells = picture_cells(partition, [unit["asset_id"] for unit in shown if unit["became"] == "restored"])
-    lines = ["", f"It undoes the run `{found['of_run']}`.", "", "| | file | what |", "|---|---|---|"]
+    lines = ["", f"Of the run `{found['of_run']}`:", "", "| | file | what |", "|---|---|---|"]
     lines += [
         f"| {cells.get(unit['asset_id'], '')} | [{_plain(unit['file_name'])}]({partition.server_url}/photos/"
         f"{unit['asset_id']}) | {unit['became']} |"

@@ -25,21 +25,22 @@ _NO_ROOM = ("No space left on device", "File too large", "Disk quota exceeded", 
 COLUMNS_HERE = """
 SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal AND database_name = current_database()
 """
-_DAMAGED = ("Corrupt database file", "Could not read enough bytes", "database has been invalidated")
+_DAMAGED = ("Corrupt database file", "Could not read enough bytes")
+_ENDED = "database has been invalidated"  # by a fatal error, which may have been of another file
 
 
 @contextlib.contextmanager
 def opened(
-    path: Path, advice: str, *, read_only: bool, memory_limit: str | None = None
+    path: Path, advice: str, *, read_only: bool, memory_limit: str | None = None, known_as: Path | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a file that exists; the caller holds its lock. Closing it writes everything into the file.
 
-    ``advice`` is what to do when the file is damaged. Raises StateError, or PartitionBusy when another program has had
-    the file open for 10 seconds.
+    ``advice`` is what to do when the file is damaged; ``known_as`` is what errors call it. Raises StateError, or
+    PartitionBusy when another program has had the file open for 10 seconds.
     """
     with contextlib.ExitStack() as closing:
         con = _connected(closing, path, advice, read_only, own=memory_limit is not None)
-        with explained(path, advice):
+        with explained(known_as or path, advice):
             con.execute("SET TimeZone = 'UTC'")
             if memory_limit is not None:
                 con.execute(f"SET memory_limit = '{memory_limit}'")  # of its instance, so it has one of its own
@@ -74,6 +75,8 @@ def explained(path: Path, advice: str) -> Iterator[None]:
             raise _no_room(path, text) from error
         if any(mark in text for mark in _DAMAGED):
             raise _damaged(path, advice) from error
+        if _ENDED in text:
+            raise StateError(f"{path} could not be used to the end: an error came before.", "Run it again.") from error
         raise
 
 
@@ -90,8 +93,10 @@ def built(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             remains.unlink(missing_ok=True)
         if _log_of(path).exists():
             set_aside(_log_of(path))
-    with opened(new, "Run it again.", read_only=False) as con:
+    with opened(new, "Run it again.", read_only=False, known_as=path) as con:
         yield con
+    if _log_of(new).exists():  # what is in it would stay behind
+        raise _no_room(path, _NO_ROOM[0])
     with writing_to(path):
         new.chmod(0o600)
         with new.open("rb") as file:

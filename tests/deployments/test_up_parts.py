@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from cli.up import _going_on
 from deployments import accounts, definitions, lifeline, ports, processes, running
 from deployments.accounts import Account
 from deployments.log import Log, followed, last, older
 from deployments.place import DEFINITIONS, LIFELINE, Place, environment, without_credentials
 from engine.errors import PartitionBusy, UsageError
 from state.home import Home
+from state.lock import partition_lock
+from state.partition import activate
 from tests.deployments.upping import until
 
 ROOT = Path(__file__).parents[2]
@@ -237,3 +240,13 @@ def test_systemd_accepts_the_service_file(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_down_knows_the_runs_that_are_on_also_where_something_is_wrong_with_an_account(place: Place) -> None:
+    users = [f"{number:08}-0000-4000-8000-000000000000" for number in range(3)]
+    found = [activate(place.home, "https://photos.example", user, lambda _: None) for user in users]
+    found[0].run_lock.mkdir(parents=True)
+    with partition_lock(found[1], "reconcile"):
+        assert _going_on(place) == ["reconcile"]
+        (found[2].path / "partition.json").write_text("{")
+        assert _going_on(place) == []

@@ -60,11 +60,6 @@ def test_readers_share_a_file_and_the_last_one_lets_go_of_it(path: Path) -> None
     link.symlink_to(path)
     with database(path, read_only=True) as outer:
         assert rows(path) == rows(link) == [1]
-        found: list[list[int]] = []
-        thread = threading.Thread(target=lambda: found.append(rows(path)))
-        thread.start()
-        thread.join()
-        assert found == [[1]]
         assert outer.execute("SELECT x FROM t").fetchall() == [(1,)]
         assert not written_by_another_process(path)
     assert written_by_another_process(path)
@@ -122,14 +117,16 @@ def test_an_interruption_at_any_moment_of_opening_leaves_the_file_free(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Interrupted:
-        """Ctrl-C right after a statement of this kind was carried out."""
+        """Ctrl-C right after a statement of this kind was carried out; instead of it, where it is to close."""
 
         def __init__(self, con: duckdb.DuckDBPyConnection, after: str) -> None:
             self.con, self.after = con, after
 
         def execute(self, statement: str) -> None:
-            self.con.execute(statement)
-            if statement.startswith(self.after):
+            comes = statement.startswith(self.after)
+            if not comes or self.after != "DETACH":
+                self.con.execute(statement)
+            if comes:
                 self.after = "never again"
                 raise KeyboardInterrupt
 
@@ -139,9 +136,9 @@ def test_an_interruption_at_any_moment_of_opening_leaves_the_file_free(
         def close(self) -> None:
             self.con.close()
 
-    for after in ("ATTACH", "USE"):
+    for after in ("ATTACH", "USE", "DETACH"):
         with monkeypatch.context() as patched:
-            patched.setattr(engine_database, "_shared", engine_database._Instance(Interrupted(connect(), after), True))  # type: ignore[arg-type]
+            patched.setattr(engine_database, "_shared", engine_database._Instance(Interrupted(connect(), after), None))  # type: ignore[arg-type]
             patched.setattr(engine_database, "_open", set())
             with pytest.raises(KeyboardInterrupt), database(path, read_only=True):
                 pass
@@ -169,8 +166,10 @@ def test_to_spill_there_is_a_place_of_ours_and_none_in_the_working_directory(
     spill = "SELECT current_setting('temp_directory')"
     with database(path) as con:
         assert con.execute(spill).fetchall() == [(f"{path}.tmp",)]
-    with database(spill=path.with_name("elsewhere")) as con:
-        assert con.execute(spill).fetchall() == [(f"{path}.tmp",)]
+    with database(spill=path.with_name("run")) as con:
+        assert con.execute(spill).fetchall() == [(str(path.with_name("run")),)]
+    with database(path) as con:
+        assert con.execute(spill).fetchall() == [(str(path.with_name("run")),)]
     monkeypatch.setattr(engine_database, "_shared", None)
     with database() as con:
         assert con.execute(spill).fetchall() == [("",)]
@@ -186,3 +185,30 @@ def test_after_an_error_that_may_have_spoiled_it_another_instance_is_made(path: 
         raise error
     assert rows(path) == [1]
     assert engine_database._shared is not spoiled
+
+
+def test_what_another_thread_opens_shares_no_fate_with_what_is_open_here(path: Path) -> None:
+    with database() as con:
+        ours = engine_database._shared
+        seen: list[object] = []
+
+        def work() -> None:
+            with pytest.raises(duckdb.FatalException), database(path, read_only=True) as other:
+                seen.append(other.execute("SELECT x FROM t").fetchall())
+                raise duckdb.FatalException("its database has been invalidated")
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert seen == [[(1,)]] and engine_database._shared is ours
+        assert con.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_memory_is_given_back_when_nobody_has_a_connection(path: Path) -> None:
+    with database(path, read_only=True) as con:
+        engine_database.let_go()
+        assert engine_database._shared is not None
+        assert con.execute("SELECT x FROM t").fetchall() == [(1,)]
+    engine_database.let_go()
+    assert engine_database._shared is None
+    assert rows(path) == [1]

@@ -48,10 +48,10 @@ def prepare(world: World) -> None:
 made = kept_fixture(prepare)
 
 
-def test_the_page_of_a_restore_names_the_run_that_it_undoes_and_what_came_back(world: World) -> None:
+def test_the_page_of_a_restore_names_the_run_and_what_came_back(world: World) -> None:
     done = world.apply(world.reconcile())
     page = markdown(world.restore(done.run_id, file_name_matches="IMG_2"), "default")
-    assert f"undoes the run `{done.run_id}`" in page
+    assert f"Of the run `{done.run_id}`:" in page
     asset_id = world.ids["IMG_2.JPG"]
     assert f"[IMG_2.JPG]({world.url}/photos/{asset_id}) | restored |" in page
     assert "IMG_1.JPG" not in page

@@ -13,7 +13,7 @@ import pytest
 from engine.errors import PartitionBusy
 from state import db, duck
 from state.db import migrate, reading, writing
-from state.errors import StateCorrupt, StateTooNew, StateUnreadable, StateUnwritable
+from state.errors import StateCorrupt, StateError, StateTooNew, StateUnreadable, StateUnwritable
 from state.exclusions import add, list_exclusions, remove
 from state.home import Home
 from state.journal import Record, append, rfc3339
@@ -386,3 +386,26 @@ def test_lesson_47_accounts_at_one_address_share_no_row(home: Home, partition: P
     assert observed(other) == 0
     assert list_exclusions(other) == []
     assert not other.journal.exists()
+
+
+def test_after_an_error_that_ended_everything_open_a_file_is_not_called_damaged(partition: Partition) -> None:
+    import duckdb
+
+    observe(partition, 1)
+    with pytest.raises(StateError, match="Run it again") as error, reading(partition):
+        raise duckdb.FatalException("FATAL Error: the database has been invalidated because of a previous fatal error.")
+    assert not isinstance(error.value, StateCorrupt)
+    assert observed(partition) == 1
+
+
+def test_a_new_file_whose_rows_are_in_its_log_alone_does_not_take_the_name(partition: Partition) -> None:
+    from state.duck import built
+
+    observe(partition, 1)
+    with pytest.raises(StateUnwritable, match=r"state\.duckdb cannot be written"), built(partition.database) as con:
+        con.execute("CREATE TABLE lost (x INTEGER)")
+        con.execute("CHECKPOINT")
+        log = partition.database.with_name(".state.duckdb.new.wal")
+        log.unlink(missing_ok=True)
+        log.mkdir()  # as if it could not be written back
+    assert observed(partition) == 1
