@@ -116,9 +116,10 @@ def interrupt_queries() -> None:
 
 def _instance(spill: Path | None, file: Path | None) -> _Instance:
     global _shared
+    if spill is None and file is not None and (_shared is None or _shared.spill is None):
+        spill = file.with_name(f"{file.name}.tmp")
     if _shared is None or (spill is not None and spill != _shared.spill):
-        where = spill or (file and file.with_name(f"{file.name}.tmp"))
-        _shared = _Instance(connect(spill=where), where)
+        _shared = _Instance(connect(spill=spill), spill)
     return _shared
 
 

@@ -139,7 +139,7 @@ def test_lesson_84_a_damaged_disk_that_hides_photos_without_an_error_starts_a_qu
         assert shell(f"umount '{disk}'")
         data = image.read_bytes()
         place = data.rindex(b"IMG_029")  # in the last block of the folder
-        image.write_bytes(data[:place] + b"XXX" + data[place + 3 :])
+        image.write_bytes(data[:place] + b"bad" + data[place + 3 :])
         assert shell(mount)
         summary = client.run("reconcile", dry_run=False)
         assert shell(f"umount '{disk}'")

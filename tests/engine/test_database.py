@@ -138,7 +138,7 @@ def test_an_interruption_at_any_moment_of_opening_leaves_the_file_free(
 
     for after in ("ATTACH", "USE", "DETACH"):
         with monkeypatch.context() as patched:
-            patched.setattr(engine_database, "_shared", engine_database._Instance(Interrupted(connect(), after), None))  # type: ignore[arg-type]
+            patched.setattr(engine_database, "_shared", engine_database._Instance(Interrupted(connect(), after), path))  # type: ignore[arg-type]
             patched.setattr(engine_database, "_open", set())
             with pytest.raises(KeyboardInterrupt), database(path, read_only=True):
                 pass
@@ -173,6 +173,9 @@ def test_to_spill_there_is_a_place_of_ours_and_none_in_the_working_directory(
     monkeypatch.setattr(engine_database, "_shared", None)
     with database() as con:
         assert con.execute(spill).fetchall() == [("",)]
+    with database(path) as con:
+        assert con.execute(spill).fetchall() == [(f"{path}.tmp",)], "what is large in a file has somewhere to go"
+    monkeypatch.setattr(engine_database, "_shared", None)
     with database() as con, database(spill=path.with_name("elsewhere")) as told:
         assert told.execute(spill).fetchall() == [(str(path.with_name("elsewhere")),)]
         assert con.execute("SELECT 1").fetchall() == [(1,)]

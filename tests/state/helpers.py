@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from state.credentials import Credentials
+from state.db import reading, writing
 from state.home import Home
 from state.partition import Partition, activate
 
@@ -61,3 +62,15 @@ def end_processes() -> None:
         child = _started.pop()
         child.kill()  # nothing happens where it was waited for
         child.communicate()
+
+
+def observe(partition: Partition, *numbers: int) -> None:
+    with writing(partition) as con:
+        con.executemany("INSERT INTO observed VALUES (?, [], ?)", [[checksum(n), NOW] for n in numbers])
+
+
+def observed(partition: Partition) -> int:
+    with reading(partition) as con:
+        row = con.execute("SELECT count(*) FROM observed").fetchone()
+    assert row is not None
+    return int(row[0])
