@@ -77,7 +77,7 @@ def run_and_show(partition_name: str, work: Callable[[], Summary]) -> Any:
     for line in telling.end_lines(summary):
         telling.log(line)
     notices.tell(partition_name, summary, dry_run=dry_run)  # first: whether a page can be shown is up to Prefect
-    _show(markdown(summary, partition_name), summary.outcome)
+    _show(lambda: markdown(summary, partition_name), summary.outcome)
     return final_state(summary)
 
 
@@ -86,14 +86,14 @@ def _failed(partition_name: str, error: DeletionSyncError, *, dry_run: bool) -> 
     if not (by_hand and isinstance(error, UsageError | ConfirmationNeeded)):  # who asked for it sees it
         notices.tell(partition_name, error, dry_run=dry_run)
     lines = ["# Failed", "", _plain(error.what), "", f"**Next:** {_plain(error.next_step)}"]
-    _show("\n".join(lines), "failed")
+    _show(lambda: "\n".join(lines), "failed")
     return Failed(message=name_of(error), data=Withheld(error))
 
 
-def _show(page: str, description: str) -> None:
-    """That it cannot be shown changes no outcome."""
+def _show(page: Callable[[], str], description: str) -> None:
+    """That it cannot be made or shown changes no outcome: what was trashed was trashed."""
     try:
-        create_markdown_artifact(markdown=page, key=KEY, description=description)
+        create_markdown_artifact(markdown=page(), key=KEY, description=description)
     except Exception as error:  # Prefect's client raises what httpx and pydantic do
         telling.log(f"The summary page could not be written ({type(error).__name__}).")
 

@@ -19,6 +19,7 @@ from engine.errors import RailTripped, UsageError
 from flows import notices, report, telling
 from flows.naming import RECONCILE, is_dry
 from flows.withheld import Withheld, name_of
+from tasks.summary import Summary
 from tests.flows.test_two_ways import ROOT
 from tests.world import small_world
 
@@ -102,6 +103,19 @@ def test_an_error_is_told_where_its_page_cannot_be_written(without_pages: list[t
     assert without_pages == [(error, False)]
     assert state.message == "UsageError" and PRIVATE not in repr(state)
     assert state.data.error is error
+
+
+def test_a_run_ends_as_it_ended_where_its_page_cannot_be_made(
+    without_pages: list[tuple[Any, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> str:
+        raise UsageError("The file batch-0.json is damaged.")
+
+    monkeypatch.setattr(report, "markdown", damaged)
+    done = Summary("r", "apply", "direct", False, "", 0, "trashed", counts={"trashed": 3})
+    state = report.run_and_show("default", lambda: done)
+    assert (state.type.value, state.message) == ("COMPLETED", "trashed 3")
+    assert without_pages == [(done, False)]
 
 
 @pytest.mark.parametrize(
