@@ -70,6 +70,11 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
+    def heard(self) -> Browser:
+        """Itself, once what happened in the page by now is recorded: events come in their own time."""
+        self.run("0")
+        return self
+
     def open(self, address: str, *texts: str) -> str:
         """Open a page and wait until it shows all the texts; returns all that it shows."""
         self.ask("Page.navigate", url=address)
