@@ -267,6 +267,24 @@ def test_a_server_that_lies_about_the_deletion_is_not_believed(due: World) -> No
     all_is_well(due, NAMES)
 
 
+@pytest.mark.parametrize("half", sorted(LIVE))
+def test_of_a_pair_that_went_by_half_the_half_comes_back(due: World, half: str) -> None:
+    planned = plan(due)
+
+    def half_of_it(method: str, path: str) -> None:
+        if (method, path) == ("DELETE", "/api/assets"):
+            due.simulator.change_asset(due.ids[half], deleted_at=due.now)
+
+    due.simulator.faults.arrived = half_of_it
+    due.simulator.faults.add("DELETE", "/api/assets", status=204, before_effect=True, times=None)
+    done = due.apply(planned)
+    assert (done.outcome, done.counts["trashed"]) == ("done in part", 1), done
+    assert due.trashed() == {half}
+    due.simulator.faults.arrived = None
+    due.simulator.faults.clear()
+    assert due.restore(planned.run_id).outcome == "restored" and not due.trashed()
+
+
 def test_a_server_that_dies_after_the_deletion_is_asked_later(due: World) -> None:
     planned = plan(due)
 
