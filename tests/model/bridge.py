@@ -126,6 +126,7 @@ def load_memory(con: duckdb.DuckDBPyConnection, known: dict[str, Remembered]) ->
                 *(m.detached, "L1" if m.indexed else None, sorted(m.names)),
             )
             for c, m in known.items()
+            if m != Remembered()  # of what nothing is remembered there is no row
         ],
     )
 

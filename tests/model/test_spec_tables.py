@@ -134,6 +134,7 @@ VIDEO = ServerAsset("s2", B, visibility="hidden")
         (VIDEO, replace(UNCONFIRMED, retired=True), ("held", "retired_edit", None)),
         (VIDEO, replace(UNCONFIRMED, anchored=True), ("review", "motion_alive", None)),
         (replace(VIDEO, is_trashed=True), PAST, ("delete", "confirmed", None)),
+        (replace(VIDEO, is_trashed=True), Remembered(), ("delete", "confirmed", None)),
         (replace(VIDEO, owner_id="partner"), PAST, ("review", "motion_foreign", None)),
         (replace(VIDEO, visibility="locked"), PAST, ("review", "motion_foreign", None)),
         (replace(VIDEO, library_id="external"), Remembered(), ("review", "motion_foreign", None)),
