@@ -111,3 +111,29 @@ def test_a_mark_that_says_nothing_counts_as_newer_and_is_written_anew(world: Wor
     mark.write_bytes(content)
     assert any("put back" in note for note in world.reconcile().notes)
     assert not any("put back" in note for note in world.reconcile().notes)
+
+
+def test_without_any_marks_only_a_database_of_one_merge_is_believed(world: World) -> None:
+    for mark in marks():
+        mark.unlink()
+    assert not any("put back" in note for note in world.reconcile().notes)
+    for mark in marks():
+        mark.unlink()
+    assert any("put back" in note for note in world.reconcile().notes)
+
+
+def test_after_a_database_was_put_back_a_person_confirms_the_first_deletion_again(world: World) -> None:
+    world.change_settings(applyScheduledRuns=True, quarantineDays=0)
+    world.remove("IMG_1.JPG")
+    world.apply(world.reconcile())
+    old = database().read_bytes()
+    world.reconcile()
+    database().write_bytes(old)
+    assert world.reconcile(dry_run=False).dry_run
+    world.remove("IMG_2.JPG")
+    asked = world.reconcile(dry_run=False)
+    assert asked.outcome == "planned" and world.trashed() == {"IMG_1.JPG"}, asked
+    world.apply(asked)
+    world.remove("IMG_3.JPG")
+    assert world.reconcile(dry_run=False).outcome == "trashed"
+    assert world.trashed() == {"IMG_1.JPG", "IMG_2.JPG", "IMG_3.JPG"}
