@@ -90,6 +90,15 @@ def test_a_video_edited_and_paired_in_one_interval_keeps_its_original(world: Wor
     nothing_goes(world)
 
 
+def test_a_video_edited_in_place_renamed_and_paired_in_one_interval_keeps_its_original(world: World) -> None:
+    world.backed_up("videos/clip.mov", VIDEO)
+    world.reconcile()
+    world.write("videos/clip.mov", CUT_VIDEO)
+    (world.folder / "videos/clip.mov").rename(world.folder / "videos/cut.mov")
+    world.write("stills/photo.jpg", STILL)
+    nothing_goes(world)
+
+
 def test_an_edited_still_put_back_from_a_trash_keeps_its_original_after_its_video_is_deleted(world: World) -> None:
     world.backed_up("pair/photo.jpg", STILL)
     world.backed_up("pair/photo.mov", VIDEO, visibility="hidden", type="VIDEO")
