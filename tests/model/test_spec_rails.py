@@ -83,7 +83,7 @@ def test_rails_table(changes: dict[str, object], rail: str | None) -> None:
     ("changes", "said"),
     [
         ({"access_problems": ("a", "b", "c")}, "A library cannot be read whole: a; b; c."),
-        ({"access_problems": ("a", "b", "c", "d", "e")}, "A library cannot be read whole: a; b; c; and 2 more."),
+        ({"access_problems": ("a", "b", "c", "d")}, "A library cannot be read whole: a; b; c; and 1 more."),
         ({"clock_skew_seconds": 90_000.0}, "This computer's clock is 25 hours ahead of the server's."),
         ({"clock_skew_seconds": -90_000.0}, "This computer's clock is 25 hours behind the server's."),
     ],
