@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +14,7 @@ from server import errors
 from server.listing import pages
 from server.rows import rows
 from tests.server.client_support import BOTH, NORMAL, TAKEN, World, checksum, world
-
-RECORDINGS = os.environ.get("SERVER_RECORDINGS")  # a folder of exchanges with real servers, one folder per version
+from tests.server.replaying import FOLDER, VERSIONS
 
 
 def item(**changes: Any) -> dict[str, Any]:
@@ -316,11 +313,10 @@ def test_an_upload_during_the_listing_makes_it_not_suspicious() -> None:
         assert "counts 9" in report.text
 
 
-@pytest.mark.parametrize("version", ["2.7.5", "3.1.0"])
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="no server recordings here")
+@pytest.mark.parametrize("version", VERSIONS)
 def test_lesson_46_recorded_listings_of_real_servers_parse(version: str) -> None:
-    if RECORDINGS is None:
-        pytest.skip("SERVER_RECORDINGS names no folder")
-    path = Path(RECORDINGS) / version / "20-search-metadata.json"
+    path = FOLDER / version / "20-search-metadata.json"
     seen = 0
     for exchange in json.loads(path.read_text())["exchanges"]:
         body = exchange["response"]["body"] if "response" in exchange else None

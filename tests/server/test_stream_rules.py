@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
@@ -19,9 +17,8 @@ from server.stream import blocks
 from server.stream_errors import StreamBroken, StreamDataError
 from server.stream_parse import Batch, Parsed, parse
 from tests.server.client_support import checksum
+from tests.server.replaying import FOLDER
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "server-recordings"
-RECORDED = Path(os.environ.get("SERVER_RECORDINGS", BESIDE))
 OWNER = "dddddddd-0000-4000-8000-000000000000"
 COMPLETE = b'{"type":"SyncCompleteV1","data":{},"ack":"SyncCompleteV1|c"}'
 RESET = b'{"type":"SyncResetV1","data":{},"ack":"SyncResetV1|reset"}'
@@ -245,7 +242,7 @@ def test_a_break_inside_an_event_is_no_json_even_if_the_counts_agree() -> None:
 def _recorded() -> list[bytes]:
     """A stream as a real server sent it, as far as it was recorded; else one of our own."""
     found = []
-    for path in sorted(RECORDED.glob("*/60-sync.json")):
+    for path in sorted(FOLDER.glob("*/60-sync.json")):
         for exchange in json.loads(path.read_text(encoding="utf-8"))["exchanges"]:
             body = exchange.get("response", {}).get("body")
             if exchange.get("response", {}).get("status") == 200 and isinstance(body, dict) and "lines" in body:
@@ -255,7 +252,7 @@ def _recorded() -> list[bytes]:
     return found
 
 
-@pytest.mark.skipif(not RECORDED.is_dir(), reason="the recordings are not here")
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="no server recordings here")
 def test_every_recorded_stream_is_read_without_an_error() -> None:
     kinds = set()
     for stream in _recorded():
