@@ -191,9 +191,9 @@ def test_damaged_metadata_costs_little_and_is_never_an_error(caplog: pytest.LogC
                         damaged[chance.randrange(min(len(damaged), 400))] = chance.choice(
                             (0, 1, 255, chance.getrandbits(8))
                         )
-                start = time.perf_counter()
+                start = time.process_time()
                 taken(name, bytes(damaged))
-                slowest = max(slowest, time.perf_counter() - start)
+                slowest = max(slowest, time.process_time() - start)
     assert slowest < 5
     assert not caplog.records
 
@@ -201,7 +201,7 @@ def test_damaged_metadata_costs_little_and_is_never_an_error(caplog: pytest.LogC
 def test_a_header_that_is_made_to_take_long_ends() -> None:
     entry = struct.pack("<HHII", EXIF_IFD, 4, 1, 8)
     loop = b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", 400) + entry * 400 + struct.pack("<I", 8)
-    start = time.perf_counter()
+    start = time.process_time()
     assert taken("1.tif", loop) is None
     entry = struct.pack("<HHII", 0x0100, 3, 999, 8)  # 65,535 entries that each name the same 999 numbers
     crowded = b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", 65_535) + entry * 65_535 + bytes(4)
@@ -209,4 +209,4 @@ def test_a_header_that_is_made_to_take_long_ends() -> None:
     endless_box = b"\0\0\0\x18ftypheic" + bytes(12) + b"\0\0\0\1junk" + bytes(8)
     assert taken("1.heic", endless_box) is None
     assert taken("1.mov", box(b"ftyp", b"qt  ") + b"\0\0\0\1junk" + bytes(8) + bytes(100)) is None
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

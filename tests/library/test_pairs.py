@@ -295,9 +295,9 @@ def identified(local: pa.Table, identifiers: list[str]) -> pa.Table:
 def test_one_identifier_on_very_many_files_ends_soon() -> None:
     names = [f"{n % 7}/{n % 11}/{n}.{'mov' if n % 2 else 'heic'}" for n in range(20_000)]
     local = many_rows([(name, "primary", name.rpartition("/")[2]) for name in names])
-    start = time.perf_counter()
+    start = time.process_time()
     assert pair_by_content(local, identified(local, ["X"] * len(names)), {"L"}).local is local
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_each_of_very_many_rows_keeps_its_place() -> None:

@@ -217,10 +217,10 @@ def test_lines_that_are_appended_while_reading_are_left_for_the_next_time(partit
 
 def test_a_hundred_thousand_records_are_read_in_about_a_second(partition: Partition) -> None:
     append(partition, [outcome(n) for n in range(100_000)])
-    began = time.perf_counter()
+    began = time.process_time()
     found = read(partition)
     assert (len(found.records), found.broken, found.chain_breaks) == (100_000, (), ())
-    assert time.perf_counter() - began < 5  # with room for a busy machine
+    assert time.process_time() - began < 20  # of its own; what grows with the square of the lines takes minutes
 
 
 def test_the_names_in_the_file_are_frozen(partition: Partition, tmp_path: Path) -> None:
@@ -246,5 +246,5 @@ def test_an_append_waits_for_the_one_before_it(partition: Partition) -> None:
         thread = threading.Thread(target=write)
         thread.start()
         assert not written.wait(0.2)
-    assert written.wait(20)
+    assert written.wait(60)
     thread.join()

@@ -19,6 +19,7 @@ from tests.tasks.test_server_changes import Side, side
 
 VISIBILITIES = ("timeline", "archive", "hidden", "locked")
 _number = itertools.count()
+PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def act(here: Side, ids: list[str], it: Act) -> None:
 
 
 @BOTH
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=PATIENT)
 @given(history=acts, events=st.sampled_from([1, 500, 10_000_000]))
 def test_invariant_11_fed_from_the_cache_or_from_the_search_the_assets_are_the_same(
     version: str, history: list[Act], events: int
