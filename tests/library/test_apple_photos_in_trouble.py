@@ -18,6 +18,7 @@ import pytest
 from library.apple_database import DATABASE
 from library.apple_photos import ApplePhotosLibrary, register_apple_photos
 from library.errors import LibraryRefused, LibraryUnavailable
+from tests.deployments.upping import until
 from tests.library.apple_bundle import NEWEST, UNKNOWN, VERSIONS, Bundle
 from tests.library.worlds import trashed_ids
 
@@ -169,10 +170,19 @@ def everything(root: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in [root, *root.rglob("*")]}
 
 
-def test_a_database_that_keeps_changing_while_it_is_copied_is_an_error_not_a_mixture(bundle: Bundle) -> None:
+def test_a_database_that_keeps_changing_while_it_is_copied_is_an_error_not_a_mixture(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bundle.add("IMG_1.JPG", b"one")
-    bundle.execute("CREATE TABLE large AS SELECT zeroblob(32 << 20) AS x")  # so that copying takes its time
     library = bundle.library()
+    copyfile = shutil.copyfile
+
+    def slowly(source: str, target: Path) -> None:
+        """A copy that takes until the writer had its turn, which on a busy machine may come late."""
+        before = Path(source).stat().st_mtime_ns
+        copyfile(source, target)
+        until(lambda: Path(source).stat().st_mtime_ns != before, "the writer")
+
     code = (
         "import itertools, os, sys\nprint(flush=True)\nfor n in itertools.count(): os.utime(sys.argv[1], ns=(n, n))\n"
     )
@@ -180,6 +190,7 @@ def test_a_database_that_keeps_changing_while_it_is_copied_is_an_error_not_a_mix
         try:
             assert writer.stdout is not None
             writer.stdout.readline()
+            monkeypatch.setattr(shutil, "copyfile", slowly)
             with pytest.raises(LibraryUnavailable, match="changed while it was read"):
                 library.enumerate()
         finally:

@@ -13,6 +13,7 @@ import pytest
 
 from library.checksums_file import ChecksumsFile, parse_checksums, register_checksums_file
 from library.errors import ChecksumsFileError
+from tests.deployments.upping import until
 
 A, B = (base64.b64encode(hashlib.sha1(word).digest()).decode() for word in (b"a", b"b"))
 
@@ -127,7 +128,8 @@ def test_lesson_86_a_file_that_grows_while_it_is_read_is_incomplete(tmp_path: Pa
     writer.start()
     try:
         library = ChecksumsFile("L", "sums", path)
-        assert not all(library.enumerate().complete for _ in range(40))  # the writer's turn comes
+        # On a busy machine the writer's turn comes late.
+        until(lambda: not library.enumerate().complete, "the growth")
     finally:
         stop.set()
         writer.join()
@@ -135,6 +137,6 @@ def test_lesson_86_a_file_that_grows_while_it_is_read_is_incomplete(tmp_path: Pa
 
 def test_a_million_lines_take_seconds() -> None:
     data = b"".join(base64.b64encode(number.to_bytes(20, "big")) + b"\n" for number in range(1_000_000))
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(parse_checksums(data, "sums")) == 1_000_000
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20

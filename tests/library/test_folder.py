@@ -15,6 +15,7 @@ from library.live_photos import motions_of
 from library.media_types import LEFT_OUT, STILL_EXTENSIONS, TRASH_FOLDERS, VIDEO_EXTENSIONS, media_kind
 from library.paths import to_bytes, to_text
 from library.tree import changed_folders, walk
+from tests.deployments.upping import until
 from tests.library.worlds import MODIFIED_NS, ids, library_of, parts, put, trashed_ids
 
 
@@ -353,23 +354,26 @@ def test_lesson_86_a_folder_that_never_stays_still_is_an_incomplete_listing(tmp_
     writer = threading.Thread(target=disturb)
     writer.start()
     try:
-        assert started.wait(30)
+        assert started.wait(60)
         library = library_of(tmp_path)
-        problems = [problem for _ in range(20) for problem in library.enumerate().problems]  # the writer's turn comes
+
+        def noticed() -> bool:
+            return any("changed while it was listed" in problem for problem in library.enumerate().problems)
+
+        until(noticed, "the change")  # on a busy machine the writer's turn comes late
     finally:
         stop.set()
         writer.join()
-    assert [problem for problem in problems if "changed while it was listed" in problem]
     assert library_of(tmp_path).enumerate().complete
 
 
 def test_a_listing_costs_little_a_file(tmp_path: Path) -> None:
     put(tmp_path, *(f"{n % 20}/IMG_{n // 40}.{'HEIC' if n % 40 < 20 else 'MOV'}" for n in range(4_000)))
     library = library_of(tmp_path)
-    start = time.perf_counter()
+    start = time.process_time()
     listing = library.enumerate()
     assert [row[1] for row in parts(listing)] == ["primary", "motion"] * 2_000
-    assert time.perf_counter() - start < 5  # a hundred times what it takes, for a busy machine
+    assert time.process_time() - start < 5  # of its own; a hundred times what it takes
 
 
 def test_a_trashed_name_is_known_beside_names_that_sort_before_it(tmp_path: Path) -> None:
