@@ -76,7 +76,7 @@ class Client:
             nonlocal seen
             seen += 1
             if seen == number:
-                assert self.known.wait(30)
+                assert self.known.wait(60)
                 os.kill(self.pid, signal.SIGKILL)
 
         faults.arrived = arrived

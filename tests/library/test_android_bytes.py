@@ -163,20 +163,20 @@ def test_where_no_adb_server_answers_none_is_started(tmp_path: Path) -> None:
     adb = tmp_path / "adb"
     adb.write_text(f"#!/bin/sh\ntouch '{started}'\n")
     adb.chmod(0o755)
-    with socket.socket() as unused:
+    with socket.socket() as unused:  # held, so that no other process comes to listen there
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    config = dict(_config("127.0.0.1", port))
-    code = (
-        "import json, sys; from library.registry import open_library\n"
-        "print(*open_library('L', 'android', 'Phone', json.loads(sys.argv[1])).access().problems)"
-    )
-    environment = {**os.environ, "ADBUTILS_ADB_PATH": str(adb), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(config)],
-        cwd=REPOSITORY, env={**environment, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+        config = dict(_config("127.0.0.1", port))
+        code = (
+            "import json, sys; from library.registry import open_library\n"
+            "print(*open_library('L', 'android', 'Phone', json.loads(sys.argv[1])).access().problems)"
+        )
+        environment = {**os.environ, "ADBUTILS_ADB_PATH": str(adb), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, json.dumps(config)],
+            cwd=REPOSITORY, env={**environment, "PYTHONPATH": str(REPOSITORY)},
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
     assert f"no adb server answers at 127.0.0.1:{port}: start it with `adb start-server`" in done.stdout, done.stderr
     assert not started.exists()
 
@@ -221,7 +221,7 @@ def test_without_adbutils_it_says_what_to_install() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert "install deletion-sync[android]" in done.stdout, done.stderr
 

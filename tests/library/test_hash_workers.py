@@ -178,7 +178,7 @@ for group in hash_groups({"L": library}, library.enumerate().table, workers=2):
         parent.kill()
         parent.communicate()
     assert len(workers) == 2
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while any(_runs(pid) for pid in workers):
         assert time.monotonic() < until
 

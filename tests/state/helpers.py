@@ -52,7 +52,7 @@ def process(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def finish(child: subprocess.Popen[str]) -> tuple[int, str]:
     """Waits for the process; its exit status and what it printed."""
-    out, _ = child.communicate(timeout=60)
+    out, _ = child.communicate(timeout=120)
     return child.returncode, out
 
 

@@ -99,7 +99,7 @@ def test_readers_read_together_and_a_writer_waits_for_them(partition: Partition)
         writer = threading.Thread(target=write)
         writer.start()
         assert not wrote.wait(0.2)
-    assert wrote.wait(20)
+    assert wrote.wait(60)
     writer.join()
     assert observed(partition) == 2
 

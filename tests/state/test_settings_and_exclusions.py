@@ -170,7 +170,7 @@ def test_an_exclusion_made_during_a_delete_waits_for_its_end(partition: Partitio
         thread.start()
         assert not excluded.wait(0.2)
         assert before == {checksum(1)}
-    assert excluded.wait(20)
+    assert excluded.wait(60)
     thread.join()
     with held_exclusions(partition) as after:
         assert after == {checksum(1), checksum(2)}

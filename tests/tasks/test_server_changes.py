@@ -51,7 +51,7 @@ class Side:
     folder: Path
     now: datetime = NOW
     block_bytes: int = 1
-    read_timeout: float = 10.0
+    read_timeout: float = 60.0
 
     def sync(self) -> Outcome:
         with (
