@@ -54,7 +54,7 @@ def world(
     version: str = "3.1.0",
     scopes: frozenset[str] | set[str] = frozenset({"all"}),
     *,
-    timeout: float = 10.0,
+    timeout: float = 60.0,
     size: int = 1000,
 ) -> Iterator[World]:
     sim = Simulator(version=version)

@@ -23,6 +23,7 @@ import pytest
 
 from server.simulator import Simulator, serving, sha1_checksum
 from server.simulator.model import Asset
+from tests.server.simulator_support import patient
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "server-recordings"
 FOLDER = Path(os.environ.get("SERVER_RECORDINGS", BESIDE))
@@ -291,7 +292,7 @@ def begun(version: str) -> Iterator[Replay]:
     sim.add_user("Admin", "admin@example.com")
     alice = sim.add_user("Alice", "alice@example.com", "alicepw12345")
     bob = sim.add_user("Bob", "bob@example.com", "bobpw")
-    with serving(sim) as base_url, httpx.Client(base_url=base_url, trust_env=False) as client:
+    with serving(sim) as base_url, httpx.Client(**patient(base_url)) as client:
         client.headers.clear()
         one = Replay(version, sim, client, alice, bob)
         for owner, name in ((alice, "ALICE"), (bob, "BOB")):

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from tests.server.simulator_support import House
+from tests.server.simulator_support import House, patient
 
 Line = dict[str, Any]
 
@@ -47,7 +47,7 @@ class Device:
 @contextlib.contextmanager
 def device(one: House, version: str, user_id: str | None = None) -> Iterator[Device]:
     headers = {"Authorization": f"Bearer {one.sim.add_session(user_id or one.user_id)}"}
-    with httpx.Client(base_url=one.base_url, headers=headers, trust_env=False) as client:
+    with httpx.Client(**patient(one.base_url, headers)) as client:
         yield Device(one, client, version)
 
 

@@ -61,13 +61,18 @@ class House:
         return self.sim.add_asset(self.user_id, checksum=checksum_of(name), file_name=name, **more)
 
 
+def patient(base_url: str, headers: Any = None) -> dict[str, Any]:
+    """What a client of the simulator is made with: on a busy machine an answer may take longer than httpx's 5 s."""
+    return {"base_url": base_url, "headers": headers, "trust_env": False, "timeout": 60}
+
+
 @contextlib.contextmanager
 def house(version: str = "3.1.0", **settings: Any) -> Iterator[House]:
     clock = Clock()
     sim = Simulator(version, clock, **settings)
     user_id = sim.add_user("Ann", "ann@example.com", "secret")
     headers = {"x-api-key": sim.add_key(user_id, ["all"], "all")}
-    with serving(sim) as base_url, httpx.Client(base_url=base_url, headers=headers, trust_env=False) as client:
+    with serving(sim) as base_url, httpx.Client(**patient(base_url, headers)) as client:
         yield House(sim, clock, user_id, client, base_url)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import traceback
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -20,14 +21,17 @@ from tests.server.client_support import BOTH, bare_server, reply, world
 KEY = "a-key-that-must-not-show"
 
 
-def client(url: str, waits: list[float] | None = None, timeout: float = 5.0) -> PhotoServer:
+def client(url: str, waits: list[float] | None = None, timeout: float = 60.0) -> PhotoServer:
     sleep = (lambda s: None) if waits is None else waits.append
     return PhotoServer(url, SecretStr(KEY), sleep=sleep, read_timeout=timeout, connect_timeout=timeout)
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which nobody listens; it is held, so that no other process comes to listen on it."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 @BOTH
@@ -92,10 +96,10 @@ def test_a_write_is_sent_once_whatever_happens() -> None:
             assert w.waits == []
 
 
-def test_lesson_40_a_server_that_is_not_there_is_told_soon() -> None:
+def test_lesson_40_a_server_that_is_not_there_is_told_soon(closed_port: int) -> None:
     waits: list[float] = []
     with (
-        client(f"http://127.0.0.1:{closed_port()}", waits) as server,
+        client(f"http://127.0.0.1:{closed_port}", waits) as server,
         pytest.raises(errors.ServerUnreachable) as caught,
     ):
         server.version()
@@ -259,7 +263,7 @@ def test_messages_of_both_versions_are_quoted() -> None:
         assert caught.value.server_message.startswith(said)
 
 
-def test_the_key_is_in_no_text_that_an_error_or_object_shows() -> None:
+def test_the_key_is_in_no_text_that_an_error_or_object_shows(closed_port: int) -> None:
     echo = reply(400, f'{{"message":"bad key {KEY} \\u001b[31m\\nhere"}}'.encode(), Content_Type="application/json")
     shown: list[str] = []
     with bare_server(echo) as (url, _), client(url) as server:
@@ -269,7 +273,7 @@ def test_the_key_is_in_no_text_that_an_error_or_object_shows() -> None:
         assert caught.value.server_message == "bad key [key] [31m here"
         shown += [str(caught.value), repr(caught.value), repr(caught.value.args)]
         shown += traceback.format_exception(caught.value)
-    for url in (f"http://127.0.0.1:{closed_port()}", "https://photos.invalid"):
+    for url in (f"http://127.0.0.1:{closed_port}", "https://photos.invalid"):
         with client(url) as server, pytest.raises(errors.ServerUnreachable) as gone:
             server.version()
         shown += [repr(gone.value), *traceback.format_exception(gone.value)]

@@ -7,7 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from tests.server.simulator_support import START, VERSIONS, house
+from tests.server.simulator_support import START, VERSIONS, house, patient
 
 pytestmark = pytest.mark.parametrize("version", VERSIONS)
 
@@ -20,7 +20,7 @@ def test_a_missing_scope_is_403_and_names_the_permission(version: str) -> None:
 
 
 def test_an_unknown_key_is_401_and_so_is_none(version: str) -> None:
-    with house(version) as one, httpx.Client(base_url=one.base_url, trust_env=False) as anyone:
+    with house(version) as one, httpx.Client(**patient(one.base_url)) as anyone:
         assert anyone.get("/api/users/me").status_code == 401
         assert anyone.get("/api/users/me", headers={"x-api-key": "no"}).status_code == 401
         assert anyone.get("/api/server/features").status_code == 200
@@ -53,7 +53,7 @@ def test_errors_have_the_envelope_of_the_version(version: str) -> None:
 
 
 def test_a_login_gives_a_token_that_logout_ends(version: str) -> None:
-    with house(version) as one, httpx.Client(base_url=one.base_url, trust_env=False) as device:
+    with house(version) as one, httpx.Client(**patient(one.base_url)) as device:
         answer = device.post("/api/auth/login", json={"email": "Ann@example.com", "password": "secret"})
         assert answer.status_code == 201
         assert answer.json()["userId"] == one.user_id
@@ -71,7 +71,7 @@ def test_a_wrong_password_is_401(version: str) -> None:
 
 
 def test_an_expired_or_revoked_session_is_401(version: str) -> None:
-    with house(version) as one, httpx.Client(base_url=one.base_url, trust_env=False) as device:
+    with house(version) as one, httpx.Client(**patient(one.base_url)) as device:
         token = one.sim.add_session(one.user_id, expires_at=START + timedelta(hours=1))
         bearer = {"Authorization": f"Bearer {token}"}
         assert device.get("/api/users/me", headers=bearer).status_code == 200

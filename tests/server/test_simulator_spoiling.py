@@ -23,10 +23,10 @@ from server.simulator.spoiling import (
     StreamFault,
     long_line,
 )
-from tests.server.simulator_support import House, house
+from tests.server.simulator_support import House, house, patient
 
 TYPES = {"types": ["AssetsV2"]}
-PATIENCE = 0.3  # seconds without a byte, after which a test calls it a hang
+PATIENCE = 3.0  # seconds without a byte, after which a test calls it a hang; what does come may come late
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ def phone() -> Iterator[Phone]:
         for name in ("a.jpg", "größe.jpg", "c.jpg"):
             one.add(name)
         headers = {"Authorization": f"Bearer {one.sim.add_session(one.user_id)}"}
-        client = httpx.Client(base_url=one.base_url, headers=headers, trust_env=False)
+        client = httpx.Client(**patient(one.base_url, headers))
         yield Phone(one, cleanup.enter_context(client))
 
 

@@ -21,7 +21,7 @@ from tests.cli.program import heed_interrupts
 from tests.server.test_stream_rules import upsert
 
 ROOT = Path(__file__).resolve().parents[2]
-WITHIN = 10.0  # seconds; the server drips for a minute
+WITHIN = 60.0  # seconds, on a machine however busy; the server drips for three minutes
 
 CERTIFICATE = """
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1
@@ -49,7 +49,7 @@ def dripping(tls: ssl.SSLContext | None = None) -> Iterator[str]:
             self.send_response(200)
             self.send_header("Content-Type", "application/jsonlines+json")
             self.end_headers()
-            until = time.monotonic() + 60
+            until = time.monotonic() + 180
             try:
                 self.wfile.write(upsert(1, "AssetV2") + b"\n" + upsert(2, "AssetV2") + b"\n")
                 while not over.wait(0.1) and time.monotonic() < until:
@@ -78,7 +78,7 @@ def left(url: str, verify: ssl.SSLContext | bool = True) -> float:
     begun = time.monotonic()
     with (
         pytest.raises(ZeroDivisionError),
-        SyncStream(url, SecretStr("token"), block_bytes=1, read_timeout=30.0, verify=verify) as stream,
+        SyncStream(url, SecretStr("token"), block_bytes=1, verify=verify) as stream,
     ):
         for _ in stream.stream(["AssetsV2"]):
             begun = time.monotonic()
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_a_stream_that_drips_at_once() -> None:
             assert child.stdout.readline() == "a batch\n"
             begun = time.monotonic()
             child.send_signal(signal.SIGINT)
-            _, said = child.communicate(timeout=40)
+            _, said = child.communicate(timeout=90)
             assert time.monotonic() - begun < WITHIN
             assert said.rstrip().endswith("KeyboardInterrupt")
         finally:
