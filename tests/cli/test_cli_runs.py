@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -18,7 +17,7 @@ from state import journal
 from state.db import reading
 from state.exclusions import list_exclusions
 from tasks.opening import find_partition
-from tests.cli.program import ended, ok, photos, ready_to_trash, run, start
+from tests.cli.program import Ended, ended, ok, photos, ready_to_trash, run, start
 from tests.world import World, checksum
 
 LIVE = ("2024/IMG_1.JPG", "2024/IMG_90.HEIC", "2024/IMG_90.MOV")
@@ -206,10 +205,7 @@ def test_lesson_73_held_and_review_are_counted_once_each(world: World) -> None:
 def test_ctrl_c_while_the_server_lists_says_that_nothing_was_sent(world: World) -> None:
     ready_to_trash(world)
     world.simulator.faults.add("POST", "/api/search/metadata", delay=2.0)
-    process = start("trash", "--yes")
-    _until_met(world, process)
-    process.send_signal(signal.SIGINT)
-    found = ended(process)
+    found = _interrupted_at(world, "POST", "/api/search/metadata")
     assert found.code == 130, found
     assert "Nothing had been sent to the trash" in found.err and "Traceback" not in found.err
     assert ok("trash", "--yes", "--json").json["outcome"] == "trashed"
@@ -218,11 +214,8 @@ def test_ctrl_c_while_the_server_lists_says_that_nothing_was_sent(world: World) 
 def test_ctrl_c_during_the_deletion_says_what_is_on_its_way_and_the_next_run_settles_it(world: World) -> None:
     ready_to_trash(world)
     world.simulator.faults.add("DELETE", "/api/assets", delay=2.0, before_effect=False)
-    process = start("trash", "--yes")
     _, partition = find_partition()
-    _until_met(world, process)
-    process.send_signal(signal.SIGINT)
-    found = ended(process)
+    found = _interrupted_at(world, "DELETE", "/api/assets")
     assert found.code == 130 and "restore --run-id" in found.err, found
     ok("trash", "--yes")
     run_id = journal.read(partition).records[0].run_id or ""
@@ -255,10 +248,16 @@ def test_a_partition_that_another_process_holds_is_busy(world: World) -> None:
     assert "Nothing is to be trashed" in ok("trash", "--yes").out
 
 
-def _until_met(world: World, process: subprocess.Popen[bytes]) -> None:
-    """Until every planned fault has met its request: the process now waits for that answer."""
-    until = time.monotonic() + 60
-    while world.simulator.faults.planned:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            raise AssertionError(f"it ended with {process.wait(0.02)}")
-        assert time.monotonic() < until
+def _interrupted_at(world: World, method: str, path: str) -> Ended:
+    """`trash`, with Ctrl-C while it waits for the answer to such a request: the signal is sent before the answer."""
+    started: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+
+    def arrived(its_method: str, its_path: str) -> None:
+        if (its_method, its_path) == (method, path):
+            world.simulator.faults.arrived = None
+            started.get(timeout=60).send_signal(signal.SIGINT)
+
+    world.simulator.faults.arrived = arrived
+    process = start("trash", "--yes")
+    started.put(process)
+    return ended(process)

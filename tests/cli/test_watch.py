@@ -105,7 +105,7 @@ def test_a_signal_ends_it_soon(world: World, number: int, code: int) -> None:
     with watching() as it:
         it.until("dry run:")
         ended, seconds = it.end(number)
-        assert ended == code and seconds < 3
+        assert ended == code and seconds < 30  # where it is not heeded, it never ends
 
 
 def test_a_server_that_is_down_is_told_once_and_survived(world: World) -> None:
@@ -177,7 +177,7 @@ def test_a_signal_in_a_batch_of_deletions_lets_the_batch_come_to_its_end(world: 
         world.simulator.faults.arrived = asked_to_end
         it.until("ends after this batch")
         it.until("Ended.")
-        assert it.process.wait(10) == 0
+        assert it.process.wait(60) == 0
     world.simulator.faults.arrived = None
     assert world.trashed() == {"2024/IMG_1.JPG", "2024/IMG_2.JPG"}
     statuses = {line.status for line in journal.read(find_partition()[1]).records if line.status != "planned"}

@@ -125,7 +125,9 @@ def test_lesson_5_what_was_restored_on_the_servers_own_page_is_not_trashed_again
     assert world.trashed() == {"IMG_0.JPG"}
     key = {"x-api-key": os.environ["SERVER_API_KEY"]}
     body = {"ids": [world.ids["IMG_0.JPG"]]}
-    httpx.post(f"{world.url}/api/trash/restore/assets", json=body, headers=key, trust_env=False).raise_for_status()
+    httpx.post(
+        f"{world.url}/api/trash/restore/assets", json=body, headers=key, trust_env=False, timeout=60
+    ).raise_for_status()
     for _ in range(3):
         world.pass_days(20)
         assert world.reconcile(dry_run=False).counts["review"] == 1
