@@ -31,7 +31,8 @@ from state.db import writing
 from state.libraries import Registered, add
 from tasks import clock
 from tasks.opening import find_partition
-from tests.scaling.places import Programs, free_port, missing, postgres, redis
+from tests.free_ports import free_port
+from tests.scaling.places import Programs, missing, postgres, redis
 
 _ROOT = Path(__file__).parents[1]
 _TICKS = os.sysconf("SC_CLK_TCK")

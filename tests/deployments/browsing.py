@@ -21,6 +21,8 @@ from typing import Any
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
+from tests.deployments.upping import until
+
 CHROMIUM = shutil.which("chromium")
 WIDTH = 1200
 _PATIENCE = 60.0
@@ -30,6 +32,10 @@ _OPTIONS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
     "--disable-default-apps", "--hide-scrollbars", "--force-color-profile=srgb", "--remote-debugging-port=0",
 )  # fmt: skip
+
+
+class Refused(Exception):
+    """The browser's word for what it could not do."""
 
 
 @dataclass
@@ -50,7 +56,8 @@ class Browser:
         while True:
             found = json.loads(self.socket.recv(_PATIENCE))
             if found.get("id") == number:
-                assert "error" not in found, found["error"]
+                if "error" in found:
+                    raise Refused(str(found["error"]))
                 return found["result"]
             self._heard(found)
 
@@ -84,7 +91,10 @@ class Browser:
         """All that the page shows, once it shows the texts."""
         end = time.monotonic() + _PATIENCE
         while True:
-            shown = str(self.run("document.body ? document.body.innerText : ''"))
+            try:
+                shown = str(self.run("document.body ? document.body.innerText : ''"))
+            except Refused as error:  # one page goes and the next is not there yet
+                shown = str(error)
             missing = [text for text in texts if text.casefold() not in shown.casefold()]
             if not missing:
                 return shown
@@ -112,7 +122,8 @@ def browser(folder: Path, height: int = 1000) -> Iterator[Browser]:
         try:
             address = next(m[0] for line in process.stderr if (m := re.search(r"ws://\S+", line)))
             threading.Thread(target=process.stderr.read, daemon=True).start()
-            with connect(address, max_size=None, proxy=None) as socket:
+            # Without pings: a browser that is busy answers them late, and is not to be given up for it.
+            with connect(address, max_size=None, proxy=None, open_timeout=_PATIENCE, ping_interval=None) as socket:
                 yield _page(Browser(socket))
         finally:
             process.kill()
@@ -120,8 +131,12 @@ def browser(folder: Path, height: int = 1000) -> Iterator[Browser]:
 
 
 def _page(found: Browser) -> Browser:
-    targets = found.ask("Target.getTargets")["targetInfos"]
-    (target,) = [row["targetId"] for row in targets if row["type"] == "page"]
+    def page() -> str | None:
+        rows = found.ask("Target.getTargets")["targetInfos"]
+        return next((str(row["targetId"]) for row in rows if row["type"] == "page"), None)
+
+    # It listens before its first page is there.
+    target = until(page, "the first page", _PATIENCE)
     found.session = found.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     for domain in ("Page", "Network", "Runtime", "Audits"):
         found.ask(f"{domain}.enable")

@@ -28,6 +28,7 @@ from server.simulator import assets
 from server.simulator.pictures import webp_of
 from tests.deployments.browsing import browser
 from tests.deployments.upping import Up, api_of, ended_run, run_of, upped
+from tests.free_ports import free_port
 
 WEEKS = timedelta(days=20)
 
@@ -56,7 +57,7 @@ def scene(root: Path) -> Iterator[Scene]:
             (stage.photos / name).unlink()
         (root / "work").mkdir()
         own = {"SERVER_URL": stage.url, "SERVER_API_KEY": _key(stage)}
-        with upped(root / "state", root / "work", **own) as up:
+        with upped(root / "state", root / "work", "--port", str(free_port()), **own) as up:
             up.told("Ready")
             with api_of(up.url) as api:
                 run = ended_run(api, run_of(api, "reconcile/full", dry_run=True)["id"])
@@ -69,7 +70,7 @@ def _key(stage: Stage) -> str:
 
 def form(up: Up, name: str) -> str:
     """The address of a deployment's custom run form."""
-    found = httpx.get(f"{up.url}/api/deployments/name/{name}", trust_env=False).json()
+    found = httpx.get(f"{up.url}/api/deployments/name/{name}", trust_env=False, timeout=60).raise_for_status().json()
     return f"{up.url}/deployments/deployment/{found['id']}/run"
 
 

@@ -22,6 +22,7 @@ from tasks.opening import find_partition
 from tasks.settle import open_lines
 from tests.cli.program import now, photos
 from tests.deployments.upping import PROGRAM, Up, api_of, ended_run, group, run_of, until, upped
+from tests.free_ports import free_port
 from tests.world import World, small_world
 
 YES = "yes, move the photos of this plan to the server's trash"
@@ -37,7 +38,8 @@ class Stage:
     up: Up = field(init=False)
 
     def start(self) -> Up:
-        self.up = self.stack.enter_context(upped(self.world.home, self.world.home.parent / "work", **self.credentials))
+        work, port = self.world.home.parent / "work", str(free_port())
+        self.up = self.stack.enter_context(upped(self.world.home, work, "--port", port, **self.credentials))
         self.up.told("Ready")
         return self.up
 

@@ -15,7 +15,7 @@ from state.home import Home
 from state.lock import file_lock
 from tasks.opening import find_partition
 from tests.deployments.upping import program, upped
-from tests.flows.conftest import free_port
+from tests.free_ports import free_port
 from tests.world import World, small_world
 
 
@@ -29,7 +29,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def scraped(port: int) -> dict[str, dict[str, float]]:
     """Value by what else the sample says, by name. Every sample is of the one account there is."""
-    text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=30).raise_for_status().text
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=60).raise_for_status().text
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -86,7 +86,7 @@ def test_nothing_that_is_served_names_the_server_or_the_user(world: World) -> No
     world.reconcile()
     port = free_port()
     with metrics.served(Home(world.home), port):
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=60).text
     address = world.url.removeprefix("http://")
     assert "partition=" in text
     assert not [word for word in (world.user_id, address, "alice", "IMG_", str(world.home)) if word in text]
@@ -94,7 +94,7 @@ def test_nothing_that_is_served_names_the_server_or_the_user(world: World) -> No
 
 def test_only_this_computers_own_programs_are_answered(world: World) -> None:
     port = free_port()
-    with metrics.served(Home(world.home), port), httpx.Client(trust_env=False) as client:
+    with metrics.served(Home(world.home), port), httpx.Client(trust_env=False, timeout=60) as client:
         address = f"http://127.0.0.1:{port}/metrics"
         assert client.get(address, headers={"Host": "evil.example"}).status_code == 403
         assert client.get(address, headers={"Origin": "https://evil.example"}).status_code == 403
@@ -107,10 +107,12 @@ def test_up_serves_them_where_asked_for_and_refuses_a_port_that_is_taken(world: 
     port, work = free_port(), world.home.parent / "work"
     keys = {"SERVER_URL": world.url, "SERVER_API_KEY": next(iter(world.simulator.keys))}
     world.reconcile()
-    with upped(world.home, work, "--metrics-port", str(port), **keys) as up:
+    with upped(world.home, work, "--port", str(free_port()), "--metrics-port", str(port), **keys) as up:
         up.told(f"http://127.0.0.1:{port}/metrics")
         assert scraped(port)["runs_total"] == {"nothing to do": 1}
-        taken = program(world.home.with_name("other"), work, "up", "--metrics-port", str(port), **keys)
+        taken = program(
+            world.home.with_name("other"), work, "up", "--port", str(free_port()), "--metrics-port", str(port), **keys
+        )
         assert taken.returncode == USAGE and "--metrics-port" in taken.stderr
     assert ports.is_free(port)
 
@@ -119,7 +121,7 @@ def test_up_listens_nowhere_for_them_when_it_was_not_asked(world: World) -> None
     """Two ports are open to this computer: the UI's, and the photo server's of this test."""
     work = world.home.parent / "work"
     keys = {"SERVER_URL": world.url, "SERVER_API_KEY": next(iter(world.simulator.keys))}
-    with upped(world.home, work, **keys) as up:
+    with upped(world.home, work, "--port", str(free_port()), **keys) as up:
         up.told("Starting")
         import psutil  # type: ignore[import-untyped]
 

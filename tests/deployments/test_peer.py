@@ -48,7 +48,7 @@ def asked_by(listener: socket.socket, user: int, family: str = "4") -> Iterator[
         [sys.executable, "-c", CONNECT, str(port), str(user), family],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as program:  # fmt: skip
-        timer = threading.Timer(30, program.kill)
+        timer = threading.Timer(90, program.kill)
         timer.start()
         try:
             end, address = listener.accept()

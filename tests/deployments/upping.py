@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,16 @@ from tests.cli.program import heed_interrupts
 
 PROGRAM = Path(sys.executable).with_name("deletion-sync")
 PATIENCE = 90.0
+
+
+def _quiet_zone(now: datetime) -> str:
+    """A time zone in which it is past nine in the morning: no schedule starts a run for two hours to come."""
+    ahead = (9 - now.hour + 11) % 24 - 11  # hours from UTC, -11 to 12
+    return f"Etc/GMT{-ahead:+d}"  # these names have the sign the other way round
+
+
+# Every `up` of these tests lives there, and the test process where it asks for its zone.
+ZONE = _quiet_zone(datetime.now(UTC))
 
 
 def until(look: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
@@ -85,7 +96,7 @@ class Up:
 def environment(home: Path, changes: Mapping[str, str | None] | None = None) -> dict[str, str]:
     """The environment of a person who has nothing set but the home."""
     kept = {k: v for k, v in os.environ.items() if k not in ("SERVER_URL", "SERVER_API_KEY", "PYTHONPATH")}
-    merged = {**kept, "DELETION_SYNC_HOME": str(home), **(changes or {})}
+    merged = {**kept, "DELETION_SYNC_HOME": str(home), "TZ": ZONE, **(changes or {})}
     return {name: value for name, value in merged.items() if value is not None}
 
 
@@ -138,7 +149,7 @@ class _Patient(httpx.HTTPTransport):
 @contextmanager
 def api_of(url: str) -> Iterator[httpx.Client]:
     """A client of the API that has the token which the server asks for."""
-    with httpx.Client(base_url=f"{url}/api", transport=_Patient(), timeout=30) as api:
+    with httpx.Client(base_url=f"{url}/api", transport=_Patient(), timeout=60) as api:
         client = str(uuid.uuid4())
         token = api.get("/csrf-token", params={"client": client}).raise_for_status().json()["token"]
         api.headers.update({"Prefect-Csrf-Client": client, "Prefect-Csrf-Token": token})
@@ -149,6 +160,13 @@ def run_of(api: httpx.Client, deployment: str, **parameters: object) -> Any:
     """Start a deployment as the UI does; the flow run."""
     found = api.get(f"/deployments/name/{deployment}").raise_for_status().json()
     return api.post(f"/deployments/{found['id']}/create_flow_run", json={"parameters": parameters}).json()
+
+
+def planned(api: httpx.Client, **of: object) -> list[Any]:
+    """The flow runs that the schedules are to start."""
+    state = {"state": {"type": {"any_": ["SCHEDULED"]}}}
+    rows: list[Any] = api.post("/flow_runs/filter", json={"flow_runs": state, **of}).raise_for_status().json()
+    return rows
 
 
 def ended_run(api: httpx.Client, run_id: str) -> Any:

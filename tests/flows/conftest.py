@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,11 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.free_ports import free_port
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +50,6 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=2, trust_env=False).status_code == 200
+        return httpx.get(f"{url}/health", timeout=10, trust_env=False).status_code == 200
     except httpx.HTTPError:
         return False

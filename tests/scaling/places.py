@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,13 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.deployments.upping import until
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+from tests.free_ports import free_port
 
 
 def missing() -> str:
@@ -34,8 +27,9 @@ def missing() -> str:
     if os.geteuid() != 0:
         lacking.append("root (for a network namespace)")
     elif not lacking:
-        made = subprocess.run(["ip", "netns", "add", "deletion-sync-try"], capture_output=True, check=False)
-        subprocess.run(["ip", "netns", "delete", "deletion-sync-try"], capture_output=True, check=False)
+        name = f"dsync-try{os.getpid()}"  # its own: another process of the tests may look at the same moment
+        made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
         if made.returncode != 0:
             lacking.append("network namespaces")
     return ", ".join(lacking)
