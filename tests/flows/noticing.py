@@ -29,7 +29,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        return f"json://user:{SECRET}@127.0.0.1:{self.port}/{SECRET}"
+        return f"json://user:{SECRET}@127.0.0.1:{self.port}/{SECRET}?cto=60&rto=60"  # else 4 s
 
     @property
     def titles(self) -> list[str]:

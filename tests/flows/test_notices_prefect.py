@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from flows.channels import event_channels, resource_of
 from tasks.opening import find_partition
+from tests.deployments.upping import until
 from tests.flows.noticing import SECRET, nobody, service
 from tests.flows.test_two_ways import ROOT
 from tests.world import small_world
@@ -40,10 +42,13 @@ def test_a_rail_under_prefect_is_one_event_of_the_account_and_names_nothing(
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         assert json.loads(done.stdout.splitlines()[-1]) == ["empty_local", "empty_local"]
-        with httpx.Client(base_url=f"{prefect_server}/", trust_env=False, timeout=30) as api:
+        with httpx.Client(base_url=f"{prefect_server}/", trust_env=False, timeout=60) as api:
             wanted = {"event": {"prefix": ["deletion-sync."]}, "resource": {"id": [resource_of(partition)]}}
-            found = api.post("events/filter", json={"filter": wanted}).json()["events"]
-        (event,) = found
+
+            def found() -> Any:
+                return api.post("events/filter", json={"filter": wanted}).raise_for_status().json()["events"] or None
+
+            (event,) = until(found, "the event")  # the server records events some seconds later
         assert event["event"] == "deletion-sync.rail"
         assert event["payload"]["title"] == there.titles[0] == "A safety rail stopped a run"
         assert len(there.taken) == 1

@@ -36,6 +36,7 @@ from tasks import (
 )
 from tasks import restore as restore_step
 from tasks.refs import Ref, RunRef
+from tests.deployments.upping import until
 from tests.flows.test_two_ways import ROOT, STEPS
 from tests.world import small_world
 
@@ -116,9 +117,16 @@ def test_an_unchanged_run_is_cached_and_a_cache_whose_files_are_gone_does_the_wo
         seen = _child("tests.flows.twice", tmp_path, prefect_server)
         assert len(set(seen["digests"])) == 1
         assert seen["files"][0] == seen["files"][1], "a cached file is brought into the run's own folder"
-        with httpx.Client(base_url=f"{prefect_server}/", trust_env=False, timeout=30) as api:
-            cached = api.post("task_runs/filter", json={"task_runs": {"state": {"name": {"any_": ["Cached"]}}}}).json()
-        assert {run["name"].rsplit("-", 1)[0] for run in cached} == PURE
+        with httpx.Client(base_url=f"{prefect_server}/", trust_env=False, timeout=60) as api:
+
+            def cached() -> bool:
+                wanted = {"task_runs": {"state": {"name": {"any_": ["Cached"]}}}}
+                runs = api.post("task_runs/filter", json=wanted).raise_for_status().json()
+                names = {run["name"].rsplit("-", 1)[0] for run in runs}
+                assert names <= PURE
+                return names == PURE
+
+            until(cached, "the cached task runs")  # the server records task runs some seconds later
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from flows import notices, report, telling
 from flows.naming import RECONCILE, is_dry
 from flows.withheld import Withheld, name_of
 from tasks.summary import Summary
+from tests.deployments.upping import until
 from tests.flows.test_two_ways import ROOT
 from tests.world import small_world
 
@@ -48,16 +49,23 @@ def test_an_error_of_a_step_leaves_its_name_and_nothing_else_in_prefect(
     seen = json.loads(done.stdout.splitlines()[-1])
     assert PRIVATE in seen["ours"], "the caller has the whole error"
     assert "Withheld" in seen["prefects"] and PRIVATE not in seen["prefects"]
-    with httpx.Client(base_url=f"{prefect_server}/", trust_env=False, timeout=30) as api:
+    with httpx.Client(base_url=f"{prefect_server}/", trust_env=False, timeout=60) as api:
         runs = api.post("flow_runs/filter", json={"flow_runs": {"start_time": {"after_": begun}}}).json()
         of_runs = {"flow_runs": {"id": {"any_": [run["id"] for run in runs]}}}
-        tasks = api.post("task_runs/filter", json=of_runs).json()
-        logs = api.post("logs/filter", json={"logs": {"timestamp": {"after_": begun}}}).json()
         wanted = {"event": {"prefix": ["prefect.flow-run.", "prefect.task-run."]}, "occurred": {"since": begun}}
-        events = api.post("events/filter", json={"filter": wanted}).json()["events"]
+
+        def recorded() -> Any:
+            tasks = api.post("task_runs/filter", json=of_runs).raise_for_status().json()
+            events = api.post("events/filter", json={"filter": wanted}).raise_for_status().json()["events"]
+            kinds = [event["event"] for event in events]
+            whole = kinds.count("prefect.flow-run.Failed") == 2 and "prefect.task-run.Failed" in kinds
+            return (tasks, events) if whole and any(task["state_type"] == "FAILED" for task in tasks) else None
+
+        tasks, events = until(recorded, "the failed task and the events")  # the server records them seconds later
+        logs = api.post("logs/filter", json={"logs": {"timestamp": {"after_": begun}}}).json()
     assert [run["state_type"] for run in runs] == ["FAILED"] * 2
     assert len({run["state"]["message"] for run in runs}) == 1 and runs[0]["state"]["message"].isidentifier()
-    assert any(task["state_type"] == "FAILED" for task in tasks) and logs and events
+    assert logs
     for kept in ([run["state"] for run in runs], [task["state"] for task in tasks], logs, events):
         assert PRIVATE not in json.dumps(kept)
     stored = [path for path in (tmp_path / "prefect").rglob("*") if path.is_file()]
