@@ -246,8 +246,9 @@ def test_no_cluster_and_no_worker_read_nothing_and_blame_no_file(
 
 @pytest.mark.parametrize("which", ["worker", "scheduler"])
 def test_killed_in_the_middle_it_leaves_files_without_a_checksum_and_the_rest_right(
-    which: str, tmp_path: Path, hashed: Listed
+    which: str, tmp_path: Path, hashed: Listed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(hash_cluster, "_CONNECT_SECONDS", 20)  # so long it looks for a scheduler that is gone
     root = photos(tmp_path / "photos")
     right = hashed(root, None)[0]
     (root / "z.mov").touch()
