@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from state.partition import Partition
 
 _POLL_SECONDS = 0.01
+_LOOK_SECONDS = 0.5  # whoever only looks who holds a partition has it for much less
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,17 @@ class Holder:
 
 @contextlib.contextmanager
 def partition_lock(partition: Partition, what: str) -> Iterator[None]:
-    """Holds the partition for one run, or raises PartitionBusy at once, saying who holds it (lesson 52).
+    """Holds the partition for one run, or raises PartitionBusy within a second, saying who holds it (lesson 52).
 
     Two threads of one process exclude each other too. ``what`` is a word or two, such as ``reconcile``.
     """
     descriptor = _open(partition.run_lock)
     try:
-        if not _taken(descriptor, partition.run_lock, fcntl.LOCK_EX):
-            raise _busy(_read_holder(descriptor))
+        until = time.monotonic() + _LOOK_SECONDS
+        while not _taken(descriptor, partition.run_lock, fcntl.LOCK_EX):
+            if time.monotonic() >= until:
+                raise _busy(_read_holder(descriptor))
+            time.sleep(_POLL_SECONDS)
         holder = Holder(os.getpid(), what, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), platform.node())
         with writing_to(partition.run_lock):
             os.ftruncate(descriptor, 0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from engine.address import sanitized
 from engine.errors import PartitionBusy, UsageError
 from state.errors import PartitionMismatch, StateCorrupt
 from state.home import Home
-from state.lock import holder, partition_lock
+from state.lock import file_lock, holder, partition_lock
 from state.partition import Partition, activate, by_name, list_partitions
 from tests.state.helpers import OTHER_USER, URL, USER, finish, partition_in, process
 
@@ -212,6 +214,17 @@ def test_lesson_52_two_flows_of_one_process_exclude_each_other(partition: Partit
         assert holder(partition) is not None
     with partition_lock(partition, "two"):
         pass
+
+
+def test_whoever_only_looks_who_holds_a_partition_keeps_no_run_from_it(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.ExitStack() as looking:
+        looking.enter_context(file_lock(partition.run_lock, 0, shared=True))  # as `status` does, for a moment
+        monkeypatch.setattr(time, "sleep", lambda seconds: looking.close())
+        with partition_lock(partition, "reconcile"):
+            found = holder(partition)
+            assert found is not None and found.what == "reconcile"
 
 
 def test_partitions_do_not_lock_each_other(home: Home) -> None:
