@@ -130,8 +130,7 @@ def _follow(watcher: _Watcher) -> None:
                         watcher.waiting.changed(now)
                         break
                 if not watcher.away and watcher.waiting.due(now):
-                    _run(watcher)
-                    stamp = _stamp(watcher.partition)
+                    _run(watcher)  # what was registered meanwhile, the next look notices
         except FileNotFoundError:
             watcher.stopping.event.wait(watcher.tick)  # a place went just now: the next round sees it
         except OSError as error:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from cli import watch
+from flows.watching import Waiting
 from library.identity import MARKER_NAME
 from state import journal
 from state.db import reading
@@ -160,6 +163,31 @@ def test_a_library_that_is_added_meanwhile_is_watched_too(world: World, tmp_path
         it.until("11 local")
         (second / "newer.jpg").write_bytes(b"newer")
         it.until("12 local")
+
+
+def test_a_library_that_is_added_as_soon_as_a_run_has_ended_is_watched_too(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = tmp_path / "second"
+    second.mkdir()
+    watcher = watch._Watcher(find_partition()[1], Waiting(0.1, 60, 0), 0.1, False, "direct")
+    begun: list[int] = []
+
+    def run_of(it: watch._Watcher) -> None:
+        begun.append(len(begun))
+        it.waiting.began()
+        if len(begun) == 1:
+            ok("library", "add", second)
+        else:
+            it.stopping.event.set()
+        it.waiting.ended(time.monotonic(), time.monotonic())
+
+    monkeypatch.setattr(watch, "_run", run_of)
+    guard = threading.Timer(90, watcher.stopping.event.set)
+    guard.start()
+    watch._follow(watcher)
+    guard.cancel()
+    assert begun == [0, 1]
 
 
 def test_a_signal_in_a_batch_of_deletions_lets_the_batch_come_to_its_end(world: World) -> None:
