@@ -75,13 +75,14 @@ def up(
     os.environ[peer.USERS] = " ".join(str(peer.user_id(name)) for name in users or [])
     with running.alone(place):
         known = _accounts(place, [Path.cwd(), *(accounts or [])])
-        free = ports.chosen(port)
-        note(f"Starting in {place.home.root}. Ctrl-C ends it. The first start takes half a minute.")
-        if port is None and free != ports.USUAL:
-            note(f"Port {ports.USUAL} is taken by another program, so this is at {free}.")
         stopping = Stopping()
-        with stopping.heeded(), _metrics(place, metrics_port, free):
-            supervise(place, free, known[0].directory, os.environ, stopping.event, note)
+        with ports.listening(port) as listener:
+            free = int(listener.getsockname()[1])
+            note(f"Starting in {place.home.root}. Ctrl-C ends it. The first start takes half a minute.")
+            if port is None and free != ports.USUAL:
+                note(f"Port {ports.USUAL} is taken by another program, so this is at {free}.")
+            with stopping.heeded(), _metrics(place, metrics_port, free):
+                supervise(place, listener, known[0].directory, os.environ, stopping.event, note)
     if stopping.by == signal.SIGINT:
         raise KeyboardInterrupt
     return 0

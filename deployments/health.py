@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from deployments import accounts, definitions, running
 from deployments.place import POOL, WORKER, Place
+from deployments.supervisor import SERVER
 
 if TYPE_CHECKING:
     import httpx
@@ -39,7 +40,8 @@ def check(place: Place) -> list[Finding]:
         return [Finding("up", False, "deletion-sync is not up. Start it with `deletion-sync up`.")]
     said = f"Up since {found.since[11:16]} UTC (pid {found.pid})."
     findings = [Finding("up", found.ready, said if found.ready else f"{said} It is still starting.")]
-    if not found.url:
+    server = found.parts.get(SERVER)
+    if server is None or not server.ready:  # what is asked now would wait until it has started
         return findings
     try:
         with httpx.Client(base_url=f"{found.url}/api", timeout=_SECONDS, trust_env=False) as api:

@@ -23,10 +23,11 @@ WORKER = "up"
 LIMIT = "deletion-sync "  # begins the name of an account's concurrency limit
 DEFINITIONS = Path(__file__).with_name("prefect.yaml")
 
-READY = "deletion-sync: the worker is ready"  # a line of its own on the worker's stdout, for `up`
+READY = "deletion-sync: ready"  # a line of its own on the stdout of server and worker, for `up`
 
 # What a process of `up` finds in its environment.
 LIFELINE, ACCOUNTS = "DELETION_SYNC_LIFELINE", "DELETION_SYNC_ACCOUNTS"
+LISTENER = "DELETION_SYNC_LISTENER"  # the number of the open socket that the server listens on
 
 _OURS = ("engine", "state", "server", "library", "tasks", "flows", "cli")
 _LOOPBACK = "127.0.0.1,localhost"

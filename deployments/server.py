@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 
 from deployments import lifeline
-from deployments.place import HOST
+from deployments.place import HOST, LISTENER, READY
 
 _GRACE_SECONDS = 1
 
 
 def main() -> None:
-    """Serve until SIGTERM. The port is PREFECT_SERVER_API_PORT; deployments.place has every other setting."""
+    """Serve until SIGTERM, on the socket that `up` holds; deployments.place has the settings."""
     os.umask(0o077)
+    listener = socket.socket(fileno=int(os.environ.pop(LISTENER)))
+    listener.set_inheritable(False)
     lifeline.follow(os.environ)
 
     import uvicorn
@@ -26,16 +30,22 @@ def main() -> None:
     # What the UI shows of Prefect's integrations comes from the copy that Prefect brings along, not from its site.
     collections.KNOWN_VIEWS.update(dict.fromkeys(collections.KNOWN_VIEWS, ""))
     port = get_current_settings().server.api.port
-    uvicorn.run(
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            sys.stdout.write(f"{READY}\n")
+            sys.stdout.flush()
+
+    config = uvicorn.Config(
         guarded(create_app(final=True), port, admission((HOST, port), os.environ)),
-        host=HOST,
-        port=port,
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,  # a client is who it is, not who it says
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    Server(config).run([listener])
 
 
 if __name__ == "__main__":

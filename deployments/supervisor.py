@@ -6,9 +6,9 @@ Each leads a process group, so that whatever it started ends with it.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +22,7 @@ from typing import IO
 
 from deployments import lifeline, processes, running
 from deployments.log import Log
-from deployments.place import HOST, READY, Place, environment, origin, without_credentials
+from deployments.place import LISTENER, READY, Place, environment, origin, without_credentials
 from engine.errors import DeletionSyncError
 from state.errors import StateUnwritable
 from state.files import ensure_folder
@@ -40,11 +40,14 @@ _WORKER_SECONDS, _SERVER_SECONDS = 5.0, 2.5  # from SIGTERM to SIGKILL
 
 @dataclass(slots=True)
 class _Child:
-    """One process. ``ends``: how often in a row it ended soon; ``again_at``: when it may start again."""
+    """One process. ``keeps``: the open files that it gets; ``ends``: how often in a row it ended soon; ``again_at``:
+    when it may start again.
+    """
 
     name: str
     module: str
     environment: dict[str, str]
+    keeps: tuple[int, ...] = ()
     process: subprocess.Popen[bytes] | None = None
     since: str = ""
     started: float = 0.0
@@ -56,7 +59,7 @@ class _Child:
 
 @dataclass(slots=True)
 class _Family:
-    """Both processes, and what is told of them. ``was_ready``: since then nothing is given up."""
+    """Both processes, and what is told of them. ``was_ready``: both have been, so nothing is given up any more."""
 
     place: Place
     port: int
@@ -66,14 +69,16 @@ class _Family:
     since: str
     children: tuple[_Child, _Child]
     was_ready: bool = False
-    is_ready: bool = False
+    ready: list[str] = field(default_factory=list)
 
 
-def supervise(place: Place, port: int, directory: Path, environ: Mapping[str, str], stop: Event, tell: Tell) -> None:
+def supervise(
+    place: Place, listener: socket.socket, directory: Path, environ: Mapping[str, str], stop: Event, tell: Tell
+) -> None:
     """Run server and worker until ``stop`` is set; both have ended then. Needs running.alone.
 
-    ``directory`` is where it was started. ``tell`` gets what a person should read; it goes to the log, too. Raises
-    DeletionSyncError when the first start fails again and again.
+    ``listener`` is the server's (ports.listening), ``directory`` where `up` was started. ``tell`` gets what a person
+    should read; it goes to the log, too. Raises DeletionSyncError when the first start fails again and again.
     """
     log = Log(place.log)
 
@@ -82,9 +87,11 @@ def supervise(place: Place, port: int, directory: Path, environ: Mapping[str, st
             log.write("up", text)
         tell(text)
 
+    port = int(listener.getsockname()[1])
     whole = environment(place, port, environ)
+    of_server = {**without_credentials(whole), LISTENER: str(listener.fileno())}
     children = (
-        _Child(SERVER, "deployments.server", without_credentials(whole)),
+        _Child(SERVER, "deployments.server", of_server, (listener.fileno(),)),
         _Child(WORKER, "deployments.worker", whole),
     )
     ensure_folder(place.work)
@@ -101,7 +108,7 @@ def supervise(place: Place, port: int, directory: Path, environ: Mapping[str, st
 
 
 def _look(family: _Family, began: float) -> None:
-    """One round: start what is not there, notice what ended and what became ready."""
+    """One round: start what is not there, notice what ended; what became ready it says itself."""
     changed = False
     for child in family.children:
         if child.process is None and time.monotonic() >= child.again_at:
@@ -110,15 +117,11 @@ def _look(family: _Family, began: float) -> None:
         elif child.process is not None and child.process.poll() is not None:
             _ended(family, child)
             changed = True
-    server = family.children[0]
-    if server.process is not None and not server.ready.is_set() and _answers(family.port):
-        server.ready.set()
-        changed = True
-    ready = all(child.process is not None and child.ready.is_set() for child in family.children)
-    if changed or ready != family.is_ready:
-        family.is_ready = ready
+    ready = [child.name for child in family.children if child.process is not None and child.ready.is_set()]
+    if changed or ready != family.ready:
+        family.ready = ready
         _save(family)
-        if ready:
+        if len(ready) == len(family.children):
             seconds = "" if family.was_ready else f" after {time.monotonic() - began:.0f} s"
             again = " again" if family.was_ready else ""
             family.tell(f"Ready{again}{seconds}. The UI is at {origin(family.port)}")
@@ -131,7 +134,7 @@ def _start(family: _Family, child: _Child) -> None:
     child.process = subprocess.Popen(
         # -P: what lies in the working directory is never imported.
         [sys.executable, "-P", "-m", child.module],
-        cwd=family.place.work, env=child.environment, start_new_session=True,
+        cwd=family.place.work, env=child.environment, start_new_session=True, pass_fds=child.keeps,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert child.process.stdout is not None
@@ -200,17 +203,6 @@ def _save(family: _Family) -> None:
     }
     found = running.Running(os.getpid(), family.since, origin(family.port), str(family.directory), parts)
     running.save(family.place, found)
-
-
-def _answers(port: int) -> bool:
-    connection = http.client.HTTPConnection(HOST, port, timeout=2)
-    try:
-        connection.request("GET", "/api/health")
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def _now() -> str:

@@ -125,4 +125,5 @@ def test_up_listens_nowhere_for_them_when_it_was_not_asked(world: World) -> None
         up.told("Starting")
         import psutil  # type: ignore[import-untyped]
 
-        assert [found for found in psutil.Process(up.process.pid).net_connections() if found.status == "LISTEN"] == []
+        found = [one for one in psutil.Process(up.process.pid).net_connections() if one.status == "LISTEN"]
+        assert [f"http://127.0.0.1:{one.laddr[1]}" for one in found] == [up.url]  # the server's, which it holds

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from deployments import supervisor
+from deployments import ports, supervisor
 from deployments.log import Log
 from tasks.opening import find_partition
 from tests.cli.program import now, photos
@@ -300,8 +300,10 @@ def test_a_worker_that_is_killed_is_started_again_and_its_run_is_ended_and_told(
 def test_a_server_that_is_killed_is_started_again_and_knows_its_runs(stage: Stage) -> None:
     former = stage.up.pid("server")
     os.kill(former, signal.SIGKILL)
-    stage.up.ready_again("server", former)
     assert "in 1 s" in stage.up.told("The server ended by SIGKILL")
+    port = int(stage.up.url.rpartition(":")[2])
+    assert not ports.is_free(port), "nobody else can be taken for it meanwhile: the worker does what it says"
+    stage.up.ready_again("server", former)
     stage.up.told("Ready again")
     with api_of(stage.up.url) as api:
         assert api.get(f"/flow_runs/{stage.first}").json()["state_type"] == "COMPLETED"

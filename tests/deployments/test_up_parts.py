@@ -113,8 +113,9 @@ def test_a_port_that_is_taken_is_refused_where_it_was_asked_for_and_else_passed_
         taken.listen()
         assert not ports.is_free(port)
         with pytest.raises(UsageError, match=f"Port {port} is taken"):
-            ports.chosen(port)
-    assert ports.chosen(port) == port
+            ports.listening(port)
+    with ports.listening(port) as held:
+        assert held.getsockname() == ("127.0.0.1", port)
 
 
 def test_the_usual_port_is_passed_over_where_it_is_taken() -> None:
@@ -125,7 +126,18 @@ def test_the_usual_port_is_passed_over_where_it_is_taken() -> None:
             taken.listen()
         except OSError:
             pass  # somebody else has it, which is as good
-        assert ports.chosen(None) > ports.USUAL
+        with ports.listening(None) as held:
+            assert held.getsockname()[1] > ports.USUAL
+
+
+def test_a_port_is_held_from_when_it_is_chosen_so_nobody_else_is_taken_for_the_server() -> None:
+    with ports.listening(None) as first, ports.listening(None) as second:
+        port = first.getsockname()[1]
+        assert port != second.getsockname()[1]
+        assert not ports.is_free(port)
+        with socket.create_connection(("127.0.0.1", port)):
+            pass  # whoever asks while the server starts waits for it
+    assert ports.is_free(port)
 
 
 def test_only_one_up_has_a_home_and_the_other_is_told_which(place: Place) -> None:
