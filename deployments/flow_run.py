@@ -7,6 +7,7 @@ is for the eye: the guarantee is the partition's lock.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import runpy
 import sys
@@ -17,9 +18,11 @@ from uuid import UUID
 
 from deployments import accounts, lifeline
 from deployments.place import ACCOUNTS, LIMIT, check_modules
+from engine import database
 from engine.errors import DeletionSyncError
 from flows.channels import resource_of
 from flows.withheld import name_of
+from server import stream_bulk
 from state.home import Home
 from state.partition import Partition
 from tasks.opening import DEFAULT_PARTITION, find_partition
@@ -41,9 +44,19 @@ def main() -> None:
     except DeletionSyncError as error:
         _refuse(flow_run, error)
         return
-    with _one_at_a_time(partition, flow_run):
-        sys.argv = ["prefect.engine"]
-        runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+    try:
+        with _one_at_a_time(partition, flow_run):
+            sys.argv = ["prefect.engine"]
+            runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+    finally:
+        _let_go()
+
+
+def _let_go() -> None:
+    """DuckDB tells of everything that outlives it, in lines that whoever reads `logs` would take for trouble."""
+    database.let_go()
+    stream_bulk.let_go()
+    gc.collect()
 
 
 def _asked_for() -> FlowRun:

@@ -93,9 +93,14 @@ def read(block: bytes, lines: int) -> pa.Table | None:
     return found
 
 
+def let_go() -> None:
+    """Give back the memory of the database that blocks are read with."""
+    _database.cache_clear()
+
+
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """An empty one in memory, for the life of the process: to make it takes longer than a block does."""
+    """An empty one in memory, kept until it is let go: to make it takes longer than a block does."""
     import duckdb
 
     con = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": "", "threads": 1})

@@ -270,8 +270,11 @@ def test_the_next_runs_are_planned_in_the_time_zone_of_this_computer(stage: Stag
 
 
 def test_logs_shows_what_was_said_and_follows(stage: Stage) -> None:
+    worker = stage.up.pid("worker")
+    until(lambda: not any("flow_run" in command for command in group(worker)), "the end of the run's process")
     shown = stage.run("logs", "--lines", "500")
     assert shown.returncode == 0 and "Ready after" in shown.stdout and " worker " in shown.stdout
+    assert "leaked" not in shown.stdout, "a process that ends tells nothing of its own insides"
     assert stage.run("logs", "--lines", "0").stdout == ""
     with subprocess.Popen(
         [PROGRAM, "logs", "-f", "--lines", "1"], cwd=stage.directory, env=environment(stage.world.home),
