@@ -6,14 +6,12 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from tests.deployments.upping import (
     ended_run,
     environment,
     group,
+    made_missed,
     planned,
     program,
     run_of,
@@ -329,7 +328,7 @@ def test_after_kill_9_of_up_nothing_is_left_and_the_next_up_finds_its_runs(stage
     until(lambda: not stage.groups(), "the end of server, worker and run")
     stage.world.simulator.faults.clear()
     assert stage.run("up", "--check").returncode == 1
-    missed = _missed(stage, incremental["id"])
+    missed = made_missed(stage.world.home, incremental["id"])
     stage.world.now = now()
     up = stage.start()
     assert all(up.pid(name) != parts[name]["pid"] for name in parts)
@@ -343,30 +342,6 @@ def test_after_kill_9_of_up_nothing_is_left_and_the_next_up_finds_its_runs(stage
         kept = [answer.json() for answer in answers if answer.status_code == 200]
         assert len(missed) > 2 and len(kept) == 1, "of the missed runs one is made up for"
         assert ended_run(api, kept[0]["id"])["state"]["message"] == "nothing to do"
-
-
-def _missed(stage: Stage, deployment: str) -> list[str]:
-    """Let every planned run of that deployment have been due while nothing ran; their ids."""
-    past = datetime.now(UTC) - timedelta(days=1)
-    database = sqlite3.connect(stage.world.home / "prefect" / "prefect.db")
-    try:
-        where = "deployment_id = ? AND state_type = 'SCHEDULED'"
-        ids = [row[0] for row in database.execute(f"SELECT id FROM flow_run WHERE {where}", (deployment,))]
-        for number, run_id in enumerate(ids):
-            due = (past + timedelta(minutes=number)).strftime("%Y-%m-%d %H:%M:%S.%f")
-            database.execute(
-                "UPDATE flow_run SET expected_start_time = ?, next_scheduled_start_time = ? WHERE id = ?",
-                (due, due, run_id),
-            )
-            database.execute(
-                "UPDATE flow_run_state SET state_details = json_set(state_details, '$.scheduled_time', ?) "
-                "WHERE flow_run_id = ?",
-                (f"{due}Z", run_id),
-            )
-        database.commit()
-    finally:
-        database.close()
-    return ids
 
 
 def test_down_ends_everything_within_10_seconds_also_while_a_run_is_on(stage: Stage) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,30 @@ def planned(api: httpx.Client, **of: object) -> list[Any]:
     state = {"state": {"type": {"any_": ["SCHEDULED"]}}}
     rows: list[Any] = api.post("/flow_runs/filter", json={"flow_runs": state, **of}).raise_for_status().json()
     return rows
+
+
+def made_missed(home: Path, deployment: str) -> list[str]:
+    """Let every planned run of that deployment have been due while nothing ran; their ids."""
+    past = datetime.now(UTC) - timedelta(days=1)
+    database = sqlite3.connect(home / "prefect" / "prefect.db")
+    try:
+        where = "deployment_id = ? AND state_type = 'SCHEDULED'"
+        ids = [row[0] for row in database.execute(f"SELECT id FROM flow_run WHERE {where}", (deployment,))]
+        for number, run_id in enumerate(ids):
+            due = (past + timedelta(minutes=number)).strftime("%Y-%m-%d %H:%M:%S.%f")
+            database.execute(
+                "UPDATE flow_run SET expected_start_time = ?, next_scheduled_start_time = ? WHERE id = ?",
+                (due, due, run_id),
+            )
+            database.execute(
+                "UPDATE flow_run_state SET state_details = json_set(state_details, '$.scheduled_time', ?) "
+                "WHERE flow_run_id = ?",
+                (f"{due}Z", run_id),
+            )
+        database.commit()
+    finally:
+        database.close()
+    return ids
 
 
 def ended_run(api: httpx.Client, run_id: str) -> Any:
